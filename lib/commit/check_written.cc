@@ -54,12 +54,12 @@ class Checker {
         LZY_ASSIGN_OR_RETURN(others, WrittenByOthers());
         captured = true;
       }
-    } else if (capture_ != nullptr) {
-      // Nobody else writes this rank's member.
-      for (const Interval& blocks : capture_->Captured(kAll)) coverage.pieces.push_back({blocks, context_.comm.rank()});
-      captured = true;
     }
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
+      if (!shared && capture_ != nullptr) {  // nobody else writes this rank's member
+        for (const Interval& blocks : capture_->Captured(kAll)) coverage.pieces.push_back({blocks, context_.comm.rank()});
+        captured = true;
+      }
       for (const Ensemble& ensemble : view.ensembles) {
         for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
           const FileView& file = ensemble.files[f];

@@ -16,6 +16,7 @@
 
 #include "commit/protector.h"
 #include "encode/encode.h"
+#include "encode/rebuild.h"
 #include "geometry/grouping.h"
 
 namespace lzy {
@@ -28,6 +29,7 @@ struct MemberFacts {
   std::uint64_t old_size = 0;  // as committed before
   const FileView* file = nullptr;
   bool other_writer = false;  // beside this program
+  bool captured = false;      // its owner has a capture of it
 };
 
 // One group: its members, its layout, its communicator.
@@ -106,10 +108,14 @@ class FileSet : public Protector {
 
   // Finds out which blocks of this rank's member have a captured leaf that counts. Local, since each member has leaves
   // of its own.
-  Status UseCapture();
+  void UseCapture();
 
-  // Sets these leaves. Local.
-  void TakeCaptured();
+  // Sets these leaves, and makes the parity of rows void that were made of other bytes. Collective; the Status is this
+  // rank's.
+  Status TakeCaptured();
+
+  // Makes the parity of the rows of these blocks void. Local.
+  void Forsake(const RottenBlocks& by_rank);
 
   // Encodes the rows that are touched, or all. Groups without a common rank work side by side, so nobody stops before
   // all are done, and a failure is agreed on by everybody.

@@ -33,10 +33,9 @@ struct ProtectRequest {
   /// Hooks: what this rank captured of this epoch's writes, all of which it was told (Take or Miss). Of a set: of its
   /// member, made for a geometry without parity. Of a shared file: if it is null on any rank, all is read back. So it
   /// is, too, where somebody else is met under the lock: another writer's intent, or any commit other than the one that
-  /// the epoch departs from (all zero: none was made yet). Rank 0 says this of a shared file, an owner of its member.
+  /// the epoch departs from (all zero: none was made yet). Of a shared file, only rank 0 compares these two. Of a set, each
+  /// rank does so for its member.
   Capture* capture = nullptr;
-  /// Hooks, sets: reading the member back is slow, so its parity is made of the copies that `capture` has.
-  bool copies = false;
   Uuid departs_from{};
   std::uint64_t departs_from_generation = 0;
 };

@@ -1,6 +1,6 @@
-// Protecting a set: each member is read by its owner, parity is made by MPI_Reduce_scatter within each group, and all
-// sidecars are committed in two phases (docs/design.md "Sets"). Here is what comes before encoding: which files are
-// members, how they are grouped, and whether the sidecars that are there can be updated in place.
+// Protecting a set: each member is read by its owner, if it was not captured. Parity is made by MPI_Reduce_scatter within
+// each group, and all sidecars are committed in two phases (docs/design.md "Sets"). Here is what comes before encoding:
+// which files are members, how they are grouped, and whether the sidecars that are there can be updated in place.
 
 #include <fmt/format.h>
 
@@ -43,7 +43,8 @@ Status FileSet::Protect() {
   LZY_RETURN_IF_ERROR(ChooseWay());
   Status status = AgreeOn(comm_, [&]() -> Status {
     LZY_RETURN_IF_ERROR(OpenOutputs());
-    return UseCapture();
+    UseCapture();
+    return Status::Ok();
   });
   if (status.ok() && !IsHashedAlone()) status = SplitGroups();
   if (status.ok()) status = Encode();
@@ -111,7 +112,8 @@ Status FileSet::GatherFacts() {
     FileStat stat;
     std::uint64_t generation = 0;  // 0: never committed
     std::string domain;
-    LZY_FIELDS(rank, stat, generation, domain)
+    bool captured = false;
+    LZY_FIELDS(rank, stat, generation, domain, captured)
   };
   // What would come out wrong if ranks did not agree on it: each may have options of its own. Device directories are
   // for shared files.
@@ -120,7 +122,8 @@ Status FileSet::GatherFacts() {
   std::pair<Geometry, std::vector<Fact>> mine{{options_.parity, options_.group, options_.block_size, options_.stripe}, {}};
   for (const auto& [rank, member] : own_) {
     mine.second.push_back({rank, member.job.before, member.file->sidecar ? member.file->sidecar->generation() : 0,
-                           context_.options.domain.empty() ? comm_.ProcessorName() : context_.options.domain});
+                           context_.options.domain.empty() ? comm_.ProcessorName() : context_.options.domain,
+                           request_.capture != nullptr});
   }
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, mine));
   for (std::size_t p = 0; p < all.size(); ++p) {
@@ -136,6 +139,7 @@ Status FileSet::GatherFacts() {
       MemberFacts& f = facts_[fact.rank];
       f.before = fact.stat;
       f.domain = fact.domain;
+      f.captured = fact.captured;
       f.owner = static_cast<int>(p);
       generation_ = std::max(generation_, fact.generation + 1);
     }

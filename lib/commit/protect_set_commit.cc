@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "comm/records.h"
 #include "commit/file_set.h"
@@ -68,8 +69,9 @@ Status FileSet::SplitGroups() {
 Status FileSet::Encode() {
   LZY_RETURN_IF_ERROR(EncodeGroups(touched_, !incremental_));
   LZY_RETURN_IF_ERROR(HandleRot());
+  const Status taken = TakeCaptured();
   return AgreeOn(comm_, [&]() -> Status {
-    TakeCaptured();
+    LZY_RETURN_IF_ERROR(taken);
     Stopwatch watch;
     for (auto& [rank, member] : own_) LZY_RETURN_IF_ERROR(member.job.data->Sync());
     LZY_RETURN_IF_ERROR(ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) -> Status {
@@ -81,36 +83,74 @@ Status FileSet::Encode() {
   });
 }
 
-Status FileSet::UseCapture() {
+// A capture only saves work, so nothing here may fail.
+void FileSet::UseCapture() {
   Capture* const capture = request_.capture;
-  if (!request_.touched || capture == nullptr || own_.size() != 1) return Status::Ok();
+  if (!request_.touched || capture == nullptr || own_.size() != 1) return;
   auto& [rank, member] = *own_.begin();
-  const Sidecar* const now = member.file->sidecar.get();
-  const bool another = now == nullptr || now->contents().superblock.uuid != request_.departs_from ||
-                       now->generation() != request_.departs_from_generation;
-  if (another || facts_.at(rank).other_writer) return Status::Ok();
   FileJob& job = member.job;
-  LZY_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(capture->parameters(), {job.before.size}));
-  (void)capture->Finish(layout);  // always true: it is its own geometry
-  if (!HasFirstBlock(*capture, job)) return Status::Ok();
-  capture->CloseOpen([](std::uint64_t) { return Capture::Fate::kCaptured; });
-  report_.captures_count = true;
-  if (layout.block_size() != block_size_) return Status::Ok();
-  captured_ = capture->Captured(std::numeric_limits<std::size_t>::max());
-  if (request_.copies) job.copies = capture;
-  return Status::Ok();
+  const Status used = NoThrow([&]() -> Status {
+    const Sidecar* const now = member.file->sidecar.get();
+    const bool another = now == nullptr || now->contents().superblock.uuid != request_.departs_from ||
+                         now->generation() != request_.departs_from_generation;
+    if (another || facts_.at(rank).other_writer) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(capture->parameters(), {job.before.size}));
+    (void)capture->Finish(layout);  // always true: it is its own geometry
+    if (!HasFirstBlock(*capture, job)) return Status::Ok();
+    capture->CloseOpen([](std::uint64_t) { return Capture::Fate::kCaptured; });
+    // verify-writes compares leaves with the file, of whatever block size.
+    if (layout.block_size() == block_size_) captured_ = capture->Captured(std::numeric_limits<std::size_t>::max());
+    if (!captured_.empty() && capture->only_held()) job.copies = capture;
+    report_.captures_count = true;
+    return Status::Ok();
+  });
+  if (used.ok()) return;
+  capture->MissAll();
+  captured_.clear();
 }
 
-// With parity, these blocks have been read, and hashed. If verify-writes finds that something else was written, its leaf
-// must be that of what should be there: then it is damage until it is written again.
-void FileSet::TakeCaptured() {
-  RowStats stats;
-  for (const Interval& blocks : captured_) {
-    FileJob& job = own_.begin()->second.job;
-    for (std::uint64_t i = blocks.begin; i < blocks.end; ++i) job.data_leaves.Set(i, request_.capture->leaf(i));
-    stats.bytes_captured += std::min(blocks.end * block_size_, job.before.size) - blocks.begin * block_size_;
+// The pipeline has counted copies. With parity, blocks without a copy have been read and hashed. If that hash is not the
+// captured one, the block was written wrongly. Its leaf is that of what should be there, so it is damage until it is
+// written again (verify-writes).
+Status FileSet::TakeCaptured() {
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> wrong;  // member, block
+  Status status = NoThrow([&] {
+    RowStats stats;
+    for (const Interval& blocks : captured_) {
+      auto& [rank, member] = *own_.begin();
+      FileJob& job = member.job;
+      for (std::uint64_t i = blocks.begin; i < blocks.end; ++i) {
+        const Hash leaf = request_.capture->leaf(i);
+        if (parity_ > 0 && job.data_leaves.Get(i) != leaf) wrong.emplace_back(rank, i);
+        job.data_leaves.Set(i, leaf);
+      }
+      stats.bytes_captured += std::min(blocks.end * block_size_, job.before.size) - blocks.begin * block_size_;
+    }
+    if (parity_ == 0) pass_.Add(stats);
+  });
+  if (parity_ == 0 || std::ranges::none_of(facts_, [](const auto& f) { return f.second.captured; })) return status;
+  const auto all = UniteRecords(comm_, wrong);
+  if (status.ok()) status = all.status();
+  if (!status.ok()) return status;
+  return NoThrow([&] {
+    RottenBlocks lost;
+    for (const auto& [rank, block] : *all) lost[rank].insert(block);
+    Forsake(lost);
+  });
+}
+
+// Their rows have parity of other contents than the leaves say, so that nobody repairs anything with it.
+void FileSet::Forsake(const RottenBlocks& by_rank) {
+  for (Group& group : groups_) {
+    RottenBlocks lost;
+    std::vector<FileJob*> own;
+    for (std::uint32_t f = 0; f < group.ranks.size(); ++f) {
+      if (auto at = by_rank.find(group.ranks[f]); at != by_rank.end()) lost[f] = at->second;
+      const auto mine = own_.find(group.ranks[f]);
+      own.push_back(mine == own_.end() ? nullptr : &mine->second.job);
+    }
+    ForsakeParity(*group.layout, lost, own);
   }
-  if (parity_ == 0) pass_.Add(stats);
 }
 
 // Ranks without a member of a group skip it. Groups with a common rank go one after the other, in the same order on all
@@ -232,18 +272,7 @@ Status FileSet::HandleRot() {
     LZY_RETURN_IF_ERROR(EncodeGroups(blocks, false));
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
   }
-  return AgreeOn(comm_, [&] {
-    for (Group& group : groups_) {
-      RottenBlocks lost;
-      std::vector<FileJob*> own;
-      for (std::uint32_t f = 0; f < group.ranks.size(); ++f) {
-        if (auto at = rot_.lost.find(group.ranks[f]); at != rot_.lost.end()) lost[f] = at->second;
-        const auto mine = jobs.find(group.ranks[f]);
-        own.push_back(mine == jobs.end() ? nullptr : mine->second);
-      }
-      ForsakeParity(*group.layout, lost, own);
-    }
-  });
+  return AgreeOn(comm_, [&] { Forsake(rot_.lost); });
 }
 
 // Between the two phases all ranks agree: no sidecar may count before all are durable.

@@ -5,8 +5,8 @@
 //
 // Of every block that this process writes whole and once in an epoch, it keeps the hash. Of every row, it keeps the
 // sum of its captured blocks' shares of the parity. romio_hooks/transfers feeds it; the commit
-// (commit/protect_shared.cc) takes leaves and sums from it. Of a member of a set it keeps hashes alone, as of a shared
-// file without parity: the rows of a set have one block of each member (commit/protect_set_commit.cc).
+// (commit/protect_shared.cc) takes leaves and sums from it. Of a member of a set it keeps no sums, as of a shared file
+// without parity: the rows of a set have one block of each member (commit/protect_set_commit.cc).
 //
 // What is kept is a promise about the contents of the file. So anything doubtful is not kept, but *missed*: blocks
 // written again when their bytes are gone, in parts that do not meet, beyond the bound on memory, or in a way that was
@@ -80,6 +80,8 @@ class Capture {
   // or AddRead, but not both.
 
   std::uint64_t block_size() const { return block_; }
+  /// Whether a copy is kept of every block that is captured (CaptureSetup::only_held).
+  bool only_held() const { return setup_.only_held; }
   const GeometryParameters& parameters() const { return layout_->parameters(); }
   /// Tells the layout of the file. If no sum was made so far, the capture takes its geometry. Drops what is of no use:
   /// blocks behind the end, parts that are no whole blocks, blocks of spoiled sums. The last block is whole if its
@@ -118,8 +120,8 @@ class Capture {
   /// The leaf of a block. Precondition: the block is captured.
   const Hash& leaf(std::uint64_t block) const { return PageOf(block).leaves[block % kPageBlocks]; }
   /// What was written to the block, if there was room to keep a copy; empty if not, or if the block is not captured. Of
-  /// the last block of a file, it is what the file has of it. verify-writes writes this again; parity of a set may be made
-  /// of it (ProtectRequest::copies).
+  /// the last block of a file, it is what the file has of it. verify-writes writes this again. Parity of a set may be made
+  /// of it (only_held).
   ByteSpan Held(std::uint64_t block) const;
   /// What was written to parts of blocks that were not written whole, if `hold` is not 0. Calls fn(offset in the file,
   /// bytes) in the order of offsets.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "dataset/view.h"
@@ -311,6 +312,7 @@ class CapturedSet {
     o.block_size = 512u << Below(rng_, 3);
     o.parity = static_cast<std::uint32_t>(OneIn(rng_, 2) ? Below(rng_, static_cast<std::uint64_t>(ranks_)) : 0);
     o.threads = static_cast<std::uint32_t>(1 + Below(rng_, 2));
+    if (OneIn(rng_, 4)) o.key = TestKey();
     copies_ = !OneIn(rng_, 3);
     for (int r = 0; r < ranks_; ++r) {
       sample_.files.push_back(scratch_ / fmt::format("member.{}", r));
@@ -329,7 +331,6 @@ class CapturedSet {
       // That a member has no entry says the same as an empty one: nobody wrote it.
       if (!members[r].touched.empty()) (*request.touched)[static_cast<std::uint32_t>(r)] = members[r].touched;
       request.capture = members[r].capture.get();
-      request.copies = copies_;
       request.departs_from = members[r].start.uuid;
       request.departs_from_generation = members[r].start.generation + (members[r].met_another ? 1 : 0);
       const DatasetRef set{.kind = DatasetKind::kSet, .path = sample_.path, .members = {{comm.rank(), sample_.files[r]}}};
@@ -375,7 +376,7 @@ class CapturedSet {
     hashes.parity = 0;
     const bool other_blocks = OneIn(rng_, 8);
     if (other_blocks) hashes.block_size *= 2;
-    CaptureSetup setup{.parameters = SharedGeometry(hashes, std::uint64_t{1} << 60), .memory = hashes.memory};
+    CaptureSetup setup{.parameters = SharedGeometry(hashes, std::uint64_t{1} << 60), .memory = hashes.memory, .key = hashes.key};
     setup.only_held = copies_ && sample_.options.parity > 0;
     if (setup.only_held) setup.hold = OneIn(rng_, 3) ? Below(rng_, 40 * hashes.block_size) : hashes.memory / 2;
     auto made = lzy::Capture::Create(std::move(setup));
@@ -433,6 +434,103 @@ TEST_P(Capture, OfMembersMakesTheSameAsReadingBack) {
   EXPECT_GT(read_back, captured / 20);
   EXPECT_GT(from_copies, read_back / 200);
 }
+
+/// Two epochs of a set of three members of 8 blocks. In the first, all is written. In the second, all but block 5 of
+/// member 1, and everything is captured. `spoil` may change what the device has then. Returns what was committed.
+DatasetReport CommitCaptured(const std::vector<std::string>& files, const std::string& pattern, const Options& options,
+                             const std::function<void()>& spoil) {
+  constexpr std::uint64_t kBlock = 512, kBlocks = 8;
+  Rng rng(7);
+  Options hashes = options;
+  hashes.parity = 0;
+  std::vector<DatasetReport> reports(files.size());
+  for (const bool second : {false, true}) {
+    std::vector<Intent> starts;
+    std::vector<IntervalSet> touched(files.size());
+    std::vector<std::unique_ptr<lzy::Capture>> captures(files.size());
+    for (std::size_t r = 0; r < files.size(); ++r) {
+      if (!second) WriteFile(files[r], {});
+      starts.push_back(BeginEpoch(PosixFileSystem(), options, files[r], pattern)->intent);
+      auto made = lzy::Capture::Create({.parameters = SharedGeometry(hashes, 1u << 20), .memory = options.memory});
+      captures[r] = std::move(*made);
+      for (std::uint64_t i = 0; i < kBlocks; ++i) {
+        if (second && r == 1 && i == 5) continue;
+        const Bytes bytes = RandomBytes(rng, kBlock);
+        WriteAt(files[r], i * kBlock, bytes);
+        captures[r]->Take(i * kBlock, bytes, i + 1);
+        AddTouched(touched[r], i * kBlock, kBlock);
+      }
+    }
+    if (second) spoil();
+    RunRanks(static_cast<int>(files.size()), [&](Communicator& comm) {
+      const auto r = static_cast<std::size_t>(comm.rank());
+      ProtectRequest request;
+      request.touched = {{static_cast<std::uint32_t>(r), touched[r]}};
+      request.capture = captures[r].get();
+      request.departs_from = starts[r].uuid;
+      request.departs_from_generation = starts[r].generation;
+      const DatasetRef set{.kind = DatasetKind::kSet, .path = pattern, .members = {{comm.rank(), files[r]}}};
+      reports[r] = Protect(Context{.fs = PosixFileSystem(), .comm = comm, .options = options}, set, request);
+    });
+    EXPECT_OK(reports[0].status);
+  }
+  return reports[0];
+}
+
+class CapturedMembers : public ::testing::TestWithParam<std::uint32_t> {
+ protected:
+  CapturedMembers() {
+    options_.block_size = 512;
+    options_.parity = GetParam();
+    options_.verify_writes = true;
+  }
+  /// Damaged blocks of data. A row without parity is reported, too.
+  std::vector<Damage> DamagedData() {
+    const auto self = SelfCommunicator();
+    const Context context{.fs = PosixFileSystem(), .comm = *self, .options = options_};
+    std::vector<Damage> found = Verify(context, RefOf(*self, pattern_), {}).damage;
+    std::erase_if(found, [](const Damage& one) { return one.part != DamagePart::kData; });
+    return found;
+  }
+
+  Scratch scratch_;
+  Options options_;
+  const std::string pattern_ = scratch_ / "member.%r";
+  const std::vector<std::string> files_{scratch_ / "member.0", scratch_ / "member.1", scratch_ / "member.2"};
+};
+
+// What was captured is what should be there. The parity was made of what is there, so it must not mend anything.
+TEST_P(CapturedMembers, ABlockThatWasWrittenWronglyIsDamageAndItsRowHasNoParity) {
+  Rng rng(1);
+  CommitCaptured(files_, pattern_, options_, [&] { WriteAt(files_[1], 2 * 512, RandomBytes(rng, 512)); });
+  const std::vector<Damage> found = DamagedData();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].path == files_[1] && found[0].offset == 2 * 512 && found[0].length == 512 && found[0].beyond_repair);
+  // Any other block is lost, too. The one in the same row cannot be mended; the others can, if there is parity.
+  int mendable = 0;
+  for (const std::string& file : {files_[0], files_[2]}) {
+    for (std::uint64_t block = 0; block < 8; ++block) {
+      const Bytes before = ReadFile(file);
+      const std::int64_t mtime = MtimeOf(file);
+      Rot(rng, file, block * 512, 512);
+      mendable += std::ranges::count(DamagedData(), true, &Damage::beyond_repair) == 1 ? 1 : 0;
+      WriteFile(file, before);
+      SetMtime(file, mtime);
+    }
+  }
+  EXPECT_EQ(mendable, options_.parity == 0 ? 0 : 15);
+}
+
+TEST_P(CapturedMembers, RotInABlockThatNobodyWroteIsNotBlessed) {
+  Rng rng(1);
+  const DatasetReport made = CommitCaptured(files_, pattern_, options_, [&] { Rot(rng, files_[1], 5 * 512, 512); });
+  EXPECT_FALSE(made.damage.empty());
+  const std::vector<Damage> found = DamagedData();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].path == files_[1] && found[0].offset == 5 * 512 && found[0].length == 512);
+}
+
+INSTANTIATE_TEST_SUITE_P(Parities, CapturedMembers, ::testing::Values(0, 1));
 
 // Without parity there is no sum that a second write could spoil: of the rows of the written blocks, only the block that
 // was written twice is read.

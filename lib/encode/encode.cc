@@ -157,8 +157,14 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
     if (jobs[f] == nullptr) continue;
     data[f] = DataStream(layout, f, jobs[f]->data, nullptr, nullptr);
     data[f].synced = jobs[f]->synced;
-    if (const Capture* copies = jobs[f]->copies) data[f].known = [copies](std::uint64_t block) { return copies->Held(block); };
     setup.data[f] = &data[f];
+  }
+  const bool copies = std::ranges::any_of(jobs, [](const FileJob* job) { return job != nullptr && job->copies != nullptr; });
+  if (copies) {
+    setup.known = [&](std::uint32_t file, std::uint64_t block) {
+      const Capture* of = jobs[file]->copies;
+      return of == nullptr ? ByteSpan() : of->Held(block);
+    };
   }
   return ExecuteRows(
       setup, runs,

@@ -18,11 +18,11 @@ struct GroupMember {
   FileJob* job = nullptr;  ///< null unless this rank is the owner
 };
 
-/// Encodes the rows of `runs` in this way, if three conditions hold. All ranks of `comm` run under one kernel. Each
+/// Encodes the rows of `runs` in this way, if four conditions hold. All ranks of `comm` run under one kernel. Each
 /// sees the data and the new sidecars of all members as the same files. No block has to be compared with a leaf that
-/// only its owner knows, and no owner has copies of blocks. Otherwise it returns false on all ranks, and nothing was written. If true, each owner has all
-/// leaves of its members, and parity is written but not synced. `runs` is the same on all ranks. Collective over
-/// `comm`.
+/// only its owner knows. No owner has copies of blocks. Otherwise it returns false on all ranks, and nothing was
+/// written. If true, each owner has all leaves of its members, and parity is written but not synced. `runs` is the same
+/// on all ranks. Collective over `comm`.
 Result<bool> EncodeOnOneNode(const Context& context, EncodePass& pass, const Layout& layout, Communicator& comm,
                              std::span<const GroupMember> members, std::span<const RowRun> runs);
 

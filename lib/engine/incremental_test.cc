@@ -141,7 +141,9 @@ std::uint64_t RunEpochs(std::uint64_t seed, DatasetKind kind, bool automatic) {
 TEST_P(Incremental, EqualsACommitOfEverything) {
   const std::uint64_t seed = SeedOf(4711);
   std::uint64_t partial = 0;
-  for (std::uint64_t i = 0; i < RoundsOf(kSanitized ? 15 : 40) && !HasFailure(); ++i) partial += RunEpochs(seed + i, GetParam(), false);
+  for (std::uint64_t i = 0; i < RoundsOf(kSanitized ? 15 : 40) && !HasFailure(); ++i) {
+    partial += RunEpochs(seed + i, GetParam(), false);
+  }
   EXPECT_GT(partial, kSanitized ? 3u : 10u) << "hardly any commit was one of touched rows only: this proves nothing";
 }
 

@@ -190,7 +190,7 @@ const Row kTable[] = {
     {{"threads", "N", "threads that lzy may use in each process (default 0: the cores it may use)",
       "a number from 0 to 65535"},
      kNumber<&Options::threads, 0, kMostThreads>},
-    {{"capture", "on|off", "compute hashes and parity from write buffers instead of reading data back (default on)", "on or off", "on off"},
+    {{"capture", "on|off", "compute hashes and parity from write buffers, where that saves reading data back (default on)", "on or off", "on off"},
      kSwitch<&Options::capture>},
     {{"verify-reads", "on|off", "check what MPI-IO reads return, and repair it from parity (default off)", "on or off", "on off"},
      kSwitch<&Options::verify_reads>},

@@ -307,7 +307,7 @@ class Pipeline {
       Remember({Code::kInternal, fmt::format("device {} is a source but is not open here", device)});
       return false;
     }
-    if (TakeKnown(*stream, blocks, to)) {
+    if (!parity && setup_.known && TakeKnown(layout_.HolderOf(parity, device), blocks, to)) {
       effort.stats.bytes_captured += length;
       effort.Spent(effort.stats.read);
     } else {
@@ -332,10 +332,9 @@ class Pipeline {
   }
 
   // If all of the blocks are known, copies them to `to`, and marks them. If one is not, one read gets them all.
-  static bool TakeKnown(const BlockStream& stream, std::span<RowBlock> blocks, std::uint8_t* to) {
-    if (!stream.known) return false;
+  bool TakeKnown(std::uint32_t file, std::span<RowBlock> blocks, std::uint8_t* to) const {
     for (const RowBlock& one : blocks) {
-      const ByteSpan bytes = stream.known(one.place.index);
+      const ByteSpan bytes = setup_.known(file, one.place.index);
       if (bytes.size() != one.place.length) return false;
       to = std::ranges::copy(bytes, to).out;
     }

@@ -41,6 +41,9 @@ struct RowPipelineSetup {
   std::vector<int> owner;                  ///< by device: rank in `comm` that reads and writes it
   std::vector<const BlockStream*> data;    ///< by file; null where not owned here
   std::vector<const BlockStream*> parity;  ///< by region; null where not owned here
+  /// The bytes of a data block of a file, if they need not be read; else empty. Called by several threads. Null: all are
+  /// read.
+  std::function<ByteSpan(std::uint32_t file, std::uint64_t block)> known = nullptr;
   /// Bytes for buffers. Some are needed in any case: at least one block for each target.
   std::uint64_t memory = 256u << 20;
   /// Threads of this rank, the caller's included. Only the caller's makes calls of `comm`.
@@ -59,7 +62,7 @@ struct RowBlock {
   std::uint32_t device = 0;
   bool parity = false;
   BlockPlace place;
-  bool known = false;  ///< it was not read: BlockStream::known had it
+  bool known = false;  ///< it was not read: RowPipelineSetup::known had it
 };
 
 /// Called for every source block with its bytes (not zero-padded). It may change them: what it leaves is what counts.

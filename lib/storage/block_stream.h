@@ -52,9 +52,6 @@ struct BlockStream {
   const Tree* expected = nullptr;
   /// Place of block i within the stream; length 0 for holes. Called by several threads.
   std::function<BlockPlace(std::uint64_t)> place;
-  /// The bytes of block i, if they need not be read; else empty. Null: no bytes are known. Called by several threads. For
-  /// the row pipeline only.
-  std::function<ByteSpan(std::uint64_t)> known = nullptr;
   /// The file was synced, so what it says of holes is right (File::NextData), and they need not be read.
   bool synced = false;
 };

@@ -186,8 +186,10 @@ void OpenedAlone(Candidate candidate, int mode, Word handle) {
     if (!file->options.fail_on_error) return;
     file->failed = set.status();
   }
-  if (file->set) Sets::Get()->NoteMember();
-  if (file->set) file->pages_stay = PagesStay(file->path);
+  if (file->set) {
+    Sets::Get()->NoteMember();
+    file->pages_stay = !file->options.capture || PagesStay(file->path);
+  }
   file->uncoordinated = !file->set && !InWorldOfOne();
   if (file->options.summary && !file->set) file->usage = Usage::Of(file->path);
   if (file->options.summary && file->set && Sets::Get()->rank() == 0) file->usage = Usage::Of(file->set->pattern);

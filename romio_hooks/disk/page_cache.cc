@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<std::uint64_t, 4> kWithoutPages = {
     0x19830326,  // BeeGFS: its usual cache has some hundred KiB
     0x20030528,  // OrangeFS (PVFS2)
-    0x65735546,  // FUSE: pages go when a file is opened again, as lzy does
+    0x65735546,  // FUSE: pages go when a file is opened again, as lzy does (not if it is mounted with keep_cache)
     0x01021997,  // 9P: its usual cache mode is none
 };
 

@@ -58,33 +58,33 @@ bool IsQuiet(const Context& context, OpenFile& file, const Written& written) {
 
 /// Writes wrong blocks again if a rank still has what belongs there, and commits that. True if any rank did; then
 /// `written` says what was committed. Collective.
-Result<bool> WriteAgain(const Context& context, const Rewriting& again, const WrittenCheck& found, Written& written) {
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t busy, context.comm.AllReduceMax(!IsQuiet(context, again.file, written)));
+Result<bool> WriteAgain(const Context& context, const Rewriting& rewriting, const WrittenCheck& found, Written& written) {
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t busy, context.comm.AllReduceMax(!IsQuiet(context, rewriting.file, written)));
   if (busy != 0) return false;
   bool mine = false;
   Status status = AgreeOn(context.comm, [&]() -> Status {
-    if (again.capture == nullptr) return Status::Ok();
-    LZY_ASSIGN_OR_RETURN(mine, WriteHeld(again.file, *again.capture, found));
+    if (written.capture == nullptr) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(mine, WriteHeld(rewriting.file, *written.capture, found));
     return Status::Ok();
   });
   const auto any = context.comm.AllReduceMax(mine);
   if (status.ok()) status = any.status();
   if (status.ok() && *any == 0) return false;
   if (status.ok()) {
-    const auto committed = again.commit();
+    const auto committed = rewriting.commit();
     status = committed.status();
     if (committed.ok()) written.generation = *committed;
   }
-  if (!status.ok()) Untake(again.file);
+  if (!status.ok()) Untake(rewriting.file);
   LZY_RETURN_IF_ERROR(status);
   return true;
 }
 
-Status CheckAndMend(const Context& context, Written written, const Rewriting& again) {
+Status CheckAndMend(const Context& context, Written written, const Rewriting& rewriting) {
   LZY_ASSIGN_OR_RETURN(WrittenCheck found, CheckWritten(context, written));
   if (found.faults == 0) return Status::Ok();
   const std::uint64_t faults = found.faults;
-  LZY_ASSIGN_OR_RETURN(const bool rewritten, WriteAgain(context, again, found, written));
+  LZY_ASSIGN_OR_RETURN(const bool rewritten, WriteAgain(context, rewriting, found, written));
   if (rewritten) {
     LZY_ASSIGN_OR_RETURN(found, CheckWritten(context, written));
   }
@@ -113,23 +113,10 @@ Status CheckAndMend(const Context& context, Written written, const Rewriting& ag
 
 }  // namespace
 
-Status CheckCommit(const Context& context, const Written& written, const Rewriting& again) {
-  const Status status = CheckAndMend(context, written, again);
+Status CheckCommit(const Context& context, const Written& written, const Rewriting& rewriting) {
+  const Status status = CheckAndMend(context, written, rewriting);
   if (!status.ok() && context.comm.rank() == 0) Say(context.options, Options::Log::kWarn, status.message());
   return status;
-}
-
-Result<bool> OthersWroteLast(OpenFile& file) {
-  std::int64_t mine = 0;
-  {
-    const std::lock_guard lock(file.mutex);
-    mine = std::exchange(file.written_mtime_ns, 0);
-  }
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t last, file.comm->AllReduceMax(static_cast<std::uint64_t>(mine)));
-  const auto stat = PosixFileSystem().Stat(file.path);
-  const bool younger = !stat.ok() || static_cast<std::uint64_t>(stat->mtime_ns) > last;
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, file.comm->AllReduceMax(younger));
-  return any != 0;
 }
 
 }  // namespace lzy::hooks

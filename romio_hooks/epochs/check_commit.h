@@ -13,24 +13,18 @@
 
 namespace lzy::hooks {
 
-/// What is needed to write wrong blocks of a file again.
+/// What is needed to write wrong blocks again.
 struct Rewriting {
-  OpenFile& file;          ///< this rank's: the shared file, or its member of the set
-  const Capture* capture;  ///< what this rank captured of the epoch; null: nothing
-  /// Commits what was written again, and syncs it before. Returns the generation. Called on all ranks, if any rank wrote
-  /// something. If it fails, the file counts as touched. Collective, the same result on all ranks.
+  OpenFile& file;  ///< this rank's: the shared file, or its member of the set
+  /// Syncs what was written again, and commits it. Returns the generation. Called on all ranks, if any rank wrote
+  /// something. Collective, the same result on all ranks.
   std::function<Result<std::uint64_t>()> commit;
 };
 
-/// Checks what was written. If there are faults: writes again what ranks still have of it, repairs what is left from
-/// parity, and checks again. kWriteFailed: the file still has something else than was written to it. Collective over
-/// context.comm, the same Status on all ranks; rank 0 says what was mended. If somebody has written since the commit, it
-/// does nothing and says nothing.
-Status CheckCommit(const Context& context, const Written& written, const Rewriting& again);
-
-/// Whether something else than this program's MPI calls wrote the file last. A program may write a header by POSIX
-/// calls before the close; that is no fault, and must not be overwritten. It shows only in the mtime: the file is
-/// younger than the last write through the layer. Collective over the file's communicator.
-Result<bool> OthersWroteLast(OpenFile& file);
+/// Checks what was written. If there are faults: writes again what ranks still have of it (Written::capture), repairs what
+/// is left from parity, and checks again. kWriteFailed: the file still has something else than was written to it. Any
+/// other error may leave the file touched and not committed. Collective over context.comm, the same Status on all ranks;
+/// rank 0 says what was mended. If somebody has written since the commit, it does nothing and says nothing.
+Status CheckCommit(const Context& context, const Written& written, const Rewriting& rewriting);
 
 }  // namespace lzy::hooks

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <thread>
 #include <utility>
 
@@ -130,10 +131,7 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
     touched.Clip(sum.lead.size);
     attempt.request.own_intents = std::move(sum.own);
     if (sum.capture_counts && !sum.met_others && !sum.any_elsewhere) attempt.request.capture = sum.capture.get();
-    if (file.Leads() && file.epoch.version) {
-      attempt.request.departs_from = file.epoch.version->uuid;
-      attempt.request.departs_from_generation = file.epoch.version->generation;
-    }
+    DepartFrom(file, attempt.request);
     // Aggregators hold bytes that other ranks wrote, so all ranks sync; and all are done before any rank reads.
     return moment == Moment::kClose ? SyncData(file.path) : Status::Ok();
   });
@@ -151,6 +149,7 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
 /// Option verify-writes. The commit stands, whatever comes out; the result is only for the program's error code.
 /// Collective.
 Status CheckWrites(OpenFile& file, const Union& sum) {
+  // By std::cref below: then the std::function allocates nothing, so no rank can fail there alone.
   const auto commit = [&]() -> Result<std::uint64_t> {
     LZY_ASSIGN_OR_RETURN(Union again, Exchange(file, Moment::kSync, true));
     again.touched.Add(again.lead.resized);
@@ -159,7 +158,7 @@ Status CheckWrites(OpenFile& file, const Union& sum) {
     return again.written.generation;
   };
   return CheckCommit({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options}, sum.written,
-                     {file, sum.capture.get(), commit});
+                     {file, std::cref(commit)});
 }
 
 }  // namespace

@@ -292,6 +292,13 @@ Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::siz
   return part;
 }
 
+void DepartFrom(OpenFile& file, ProtectRequest& request) {
+  const std::lock_guard lock(file.epoch_mutex);
+  if (!file.Leads() || !file.epoch.version) return;
+  request.departs_from = file.epoch.version->uuid;
+  request.departs_from_generation = file.epoch.version->generation;
+}
+
 std::vector<Intent> OwnIntents(const std::vector<Part>& parts) {
   std::vector<Intent> own;
   for (const Part& part : parts) {

@@ -75,6 +75,9 @@ inline constexpr std::size_t kMostIntervals = 65536;
 /// How many intervals each of `ranks` may bring, so that all of them together stay small.
 std::size_t IntervalsEach(int ranks);
 
+/// Says in `request` which commit the epoch departs from, on the rank that leads the file.
+void DepartFrom(OpenFile& file, ProtectRequest& request);
+
 /// The intents in all ranks' parts: those that this program set.
 std::vector<Intent> OwnIntents(const std::vector<Part>& parts);
 /// After an open together: the ranks learn which processes they are, for EnsureEpoch. Collective over the file's

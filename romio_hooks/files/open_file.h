@@ -105,6 +105,9 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// ranks of `comm`.
   Status failed;
   std::optional<SetName> set;  ///< the set that the file is a member of
+  /// What was written is read again from the memory of this machine (disk/page_cache.h). If not, the bytes of a member
+  /// are kept for its parity.
+  bool pages_stay = true;
   /// For option summary, on the rank that speaks for the dataset; else null.
   std::shared_ptr<Usage> usage;
 
@@ -128,9 +131,6 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// Calls of MPI_File_seek and MPI_File_seek_shared. If the two differ, a seek is under way; if `seeks_begun` moved
   /// during a call, the pointer of that call cannot be followed.
   std::uint64_t seeks_begun = 0, seeks_ended = 0;
-  /// What was written is read again from the memory of this machine (disk/page_cache.h). If not, the bytes of a member
-  /// are kept for its parity. Set when it is opened.
-  bool pages_stay = true;
   MadeWith expected;                 ///< the geometry expected of the next commit; the same on all ranks
   unsigned threads = 1;              ///< how many this process may use; set when `capture` is made
   std::shared_ptr<Capture> capture;  ///< of this epoch; null: nothing was written yet, or nothing is captured

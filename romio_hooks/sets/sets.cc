@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <set>
 #include <utility>
@@ -12,10 +13,12 @@
 #include "comm/records.h"
 #include "hooks/disk/set_pattern.h"
 #include "hooks/epochs/check_commit.h"
+#include "hooks/files/registry.h"
 #include "hooks/files/settings.h"
 #include "hooks/reports/commit_report.h"
 #include "hooks/reports/messages.h"
 #include "hooks/sets/healing.h"
+#include "hooks/transfers/capturing.h"
 #include "merkle/hash.h"
 #include "mpi/mpi_communicator.h"
 #include "mpi/versions.h"
@@ -213,10 +216,11 @@ Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes
 void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) {
   Part& part = mine.part;
   part = TakePart(file, moment, data_safe, file.failed.ok(), IntervalsEach(size()));
-  // Before the commit, as for shared files.
-  if (part.Touched() && file.options.verify_writes) {
-    const auto others = OthersWroteLast(file);
-    part.capture_counts &= others.ok() && !*others;
+  // Writes by another handle may be on their way, and this one does not know what they touch. So all of the member is
+  // committed now, and when the other one is closed.
+  if (part.open_elsewhere && part.Touched()) {
+    Registry::Get().TouchWholeElsewhere(file);
+    part.cover_all = true;
   }
   if (part.Touched()) mine.state = Arrival::State::kTouched;
   Status local = file.failed;
@@ -267,11 +271,13 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
       return Status::Ok();
     }
     const std::string pattern = verdict.ok() ? verdict->second : std::string();
-    Written written;
-    status = CommitTogether(file, mine.part, Status::Ok(), pattern, written);
+    const auto written = CommitTogether(file, mine.part, Status::Ok(), pattern);
+    status = written.status();
     if (status.ok()) {
       pending_.erase(file.set->id);
-      status = CheckTogether(file, mine.part, pattern, written);
+      status = CheckTogether(file, pattern, *written);
+      // What was written again may be not committed.
+      if (moment == Moment::kClose && !status.ok() && status.code() != Code::kWriteFailed) Remember(file);
       Drain(file.options, file.path);  // of what was written again, too
       return status;
     }
@@ -282,13 +288,15 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
   Untake(file);
   // This includes a member that could not be protected since its open: the trouble may be over by then. And if it is
   // not listed, MPI_Finalize would name this rank as missing.
-  if (moment == Moment::kClose && mine.state != Arrival::State::kGone) {
-    const std::lock_guard disk_lock(file.disk->mutex);
-    const auto& start = file.disk->start;
-    pending_[file.set->id] = {file.set->pattern, file.path, file.options,
-                              start ? std::optional(MarkOf(start->intent)) : std::nullopt};
-  }
+  if (moment == Moment::kClose && mine.state != Arrival::State::kGone) Remember(file);
   return status;
+}
+
+void Sets::Remember(const OpenFile& file) {
+  const std::lock_guard disk_lock(file.disk->mutex);
+  const auto& start = file.disk->start;
+  pending_[file.set->id] = {file.set->pattern, file.path, file.options,
+                            start ? std::optional(MarkOf(start->intent)) : std::nullopt};
 }
 
 // Rank 0 speaks for all ranks. Another rank speaks only of what rank 0 cannot know.
@@ -315,8 +323,7 @@ DatasetReport Sets::Protect(Attempt& attempt, const Status& prepared) {
 
 // All ranks have promised to stay, so the calls are collective over world_ from here on. No rank may return before the
 // last of them, whatever fails on it: a failure goes through `prepared`, which Protect agrees on.
-Status Sets::CommitTogether(OpenFile& file, const Part& mine, const Status& prepared, const std::string& pattern,
-                            Written& written) {
+Result<Written> Sets::CommitTogether(OpenFile& file, const Part& mine, const Status& prepared, const std::string& pattern) {
   // Each rank gets the parts of all, so that all make the same request: which ranges of which member are touched, and
   // which intents this program has set.
   auto all = AllGatherRecords(*world_, mine);
@@ -341,13 +348,14 @@ Status Sets::CommitTogether(OpenFile& file, const Part& mine, const Status& prep
       if (theirs.cover_all) theirs.touched.AddWhole();
       (*attempt.request.touched)[static_cast<std::uint32_t>(r)] = std::move(theirs.touched);
     }
-    if (mine.capture_counts && !met_others) attempt.request.capture = mine.capture.get();
-    attempt.request.copies = !file.pages_stay;
-    const std::lock_guard lock(file.epoch_mutex);
-    if (file.epoch.version) {
-      attempt.request.departs_from = file.epoch.version->uuid;
-      attempt.request.departs_from_generation = file.epoch.version->generation;
+    // Other ranks may have come late: somebody may have written meanwhile.
+    bool counts = mine.capture_counts && !met_others;
+    if (counts && file.options.verify_writes) {
+      const auto others = OthersWroteLast(file);
+      counts = others.ok() && !*others;
     }
+    if (counts) attempt.request.capture = mine.capture.get();
+    DepartFrom(file, attempt.request);
     return Status::Ok();
   });
   const DatasetReport report = Protect(attempt, ready);
@@ -355,16 +363,13 @@ Status Sets::CommitTogether(OpenFile& file, const Part& mine, const Status& prep
   // Each rank ends the epoch of its own member only.
   const auto stat = PosixFileSystem().Stat(file.path);
   EndEpoch(file, report.generation, stat.ok() ? stat->size : 0, met_others || report.kept_intents.contains(rank()));
-  {
-    // Of too few members there is none, whatever the options say.
-    const std::lock_guard lock(file.mutex);
-    file.expected.parity = report.parity;
-  }
+  ExpectSameGeometry(file, report);
   if (file.usage) file.usage->NoteCommit(report);
   if (rank() == 0) TellOfCommit(file.options, report);
-  written = {attempt.dataset, std::move(*attempt.request.touched), report.generation,
-             report.captures_count ? attempt.request.capture : nullptr};
-  return report.status;
+  // A rank without verify-writes has not looked at who wrote last.
+  const bool checked = report.captures_count && file.options.verify_writes;
+  return Written{attempt.dataset, std::move(*attempt.request.touched), report.generation,
+                 checked ? attempt.request.capture : nullptr};
 }
 
 void Sets::Drain(const Options& options, const std::string& path) {
@@ -377,7 +382,7 @@ void Sets::Drain(const Options& options, const std::string& path) {
 
 // For option verify-writes. Ranks may have different options, but all come here and agree on whether to check. The
 // commit stands whatever comes out.
-Status Sets::CheckTogether(OpenFile& file, const Part& mine, const std::string& pattern, const Written& written) {
+Status Sets::CheckTogether(OpenFile& file, const std::string& pattern, const Written& written) {
   LZY_ASSIGN_OR_RETURN(const std::uint64_t wanted, world_->AllReduceMax(file.options.verify_writes));
   if (wanted == 0) return Status::Ok();
   const auto commit = [&]() -> Result<std::uint64_t> {
@@ -386,12 +391,11 @@ Status Sets::CheckTogether(OpenFile& file, const Part& mine, const std::string& 
       again = TakePart(file, Moment::kSync, true, /*look=*/true, IntervalsEach(size()));
       return again.Touched() ? SyncData(file.path) : Status::Ok();
     });
-    Written rewritten;
-    LZY_RETURN_IF_ERROR(CommitTogether(file, again, prepared, pattern, rewritten));
+    LZY_ASSIGN_OR_RETURN(const Written rewritten, CommitTogether(file, again, prepared, pattern));
     return rewritten.generation;
   };
-  return CheckCommit({.fs = PosixFileSystem(), .comm = *world_, .options = file.options}, written,
-                     {file, mine.capture.get(), commit});
+  // By std::cref, the std::function allocates nothing, so no rank can fail here alone.
+  return CheckCommit({.fs = PosixFileSystem(), .comm = *world_, .options = file.options}, written, {file, std::cref(commit)});
 }
 
 // -------------------------------------------------------------------------------------------------------- At the end

@@ -86,12 +86,15 @@ class Sets {
   /// Rank 0 in the meeting: an encoded Verdict, or why there can be no commit.
   static Result<Rendezvous::Bytes> DecideCommit(const std::vector<Rendezvous::Bytes>& brought,
                                                 const std::string& pattern);
-  /// All ranks after the meeting, collective over world_. `prepared`: whether this rank is. `written`: what was committed,
-  /// for CheckTogether.
-  Status CommitTogether(OpenFile& file, const Part& mine, const Status& prepared, const std::string& pattern, Written& written);
+  /// All ranks after the meeting, collective over world_. `prepared`: whether this rank is. Returns what was committed, for
+  /// CheckTogether.
+  Result<Written> CommitTogether(OpenFile& file, const Part& mine, const Status& prepared, const std::string& pattern);
   /// After a commit, if option drain names the member. Local.
   void Drain(const Options& options, const std::string& path);
-  Status CheckTogether(OpenFile& file, const Part& mine, const std::string& pattern, const Written& written);
+  /// `written.capture` must still be there.
+  Status CheckTogether(OpenFile& file, const std::string& pattern, const Written& written);
+  /// For MPI_Finalize: the member is closed, and not committed.
+  void Remember(const OpenFile& file);
   void TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const;
   DatasetReport Protect(Attempt& attempt, const Status& prepared);
   /// At MPI_Finalize: a meeting in which each rank brings the list of its members (ListPending). Rank 0 decides which

@@ -51,9 +51,10 @@ CaptureSetup SetupFor(const OpenFile& file) {
   } else {
     setup.parameters = GeometryOf(file, file.expected.size);
   }
-  // A quarter of option memory is left to the commit. Two thirds of the rest may hold copies of what was written: for
-  // parity, or with verify-writes, so that it can be written again.
-  setup.memory = file.options.memory / 4 * 3;
+  // A quarter of option memory is left to the commit, or half if it exchanges the shares of members (rows/batches.cc). Two
+  // thirds of the rest may hold copies of what was written: for parity, or with verify-writes, so that it can be written
+  // again.
+  setup.memory = file.set && file.expected.parity > 0 ? file.options.memory / 2 : file.options.memory / 4 * 3;
   setup.hold = file.options.verify_writes || KeepsCopies(file) ? setup.memory / 3 * 2 : 0;
   setup.only_held = !file.options.verify_writes && KeepsCopies(file);
   setup.key = file.options.key;
@@ -218,6 +219,19 @@ void NoteWriteTime(OpenFile& file) {
   if (stat.ok()) file.written_mtime_ns = std::max(file.written_mtime_ns, stat->mtime_ns);
 }
 
+Result<bool> OthersWroteLast(OpenFile& file) {
+  std::int64_t mine = 0;
+  {
+    const std::lock_guard lock(file.mutex);
+    mine = std::exchange(file.written_mtime_ns, 0);
+  }
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t last, file.comm->AllReduceMax(static_cast<std::uint64_t>(mine)));
+  const auto stat = PosixFileSystem().Stat(file.path);
+  const bool younger = !stat.ok() || static_cast<std::uint64_t>(stat->mtime_ns) > last;
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, file.comm->AllReduceMax(younger));
+  return any != 0;
+}
+
 void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded) {
   const std::lock_guard lock(file.mutex);
   // A commit came first, found the write unconfirmed and did without captures. The counter is of another epoch now.
@@ -274,8 +288,9 @@ void CarryCapture(OpenFile& file, std::shared_ptr<Capture> capture) {
 void ExpectSameGeometry(OpenFile& file, const DatasetReport& report) {
   const std::lock_guard lock(file.mutex);
   file.expected.parity = report.parity;
-  file.expected.group = report.group_size;
   file.expected.block_size = report.automatic_block_size ? kAutomaticBlockSize : report.block_size;
+  if (file.set) return;  // the rest is that of the whole set
+  file.expected.group = report.group_size;
   file.expected.size = report.bytes;
   if (file.expected.directories > 0) file.expected.directories = report.devices;
   // The unit may come from an option of an earlier commit. If the options do not lead to it, ask for it directly.

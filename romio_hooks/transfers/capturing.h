@@ -83,6 +83,10 @@ void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded);
 
 /// After a write: with verify-writes, remembers the mtime of the file. The caller does not hold file.mutex.
 void NoteWriteTime(OpenFile& file);
+/// With verify-writes, right before a commit: whether something else than this program's MPI calls wrote the file last. A
+/// program may write a header by POSIX calls before the close; that is no fault, and must not be overwritten. It shows
+/// only in the mtime: the file is younger than the last write through the layer. Collective over the file's communicator.
+Result<bool> OthersWroteLast(OpenFile& file);
 
 /// Something is written to `ranges`, now or before the next commit, and is not captured: the commit reads these blocks.
 void MissRanges(OpenFile& file, const std::vector<Interval>& ranges);

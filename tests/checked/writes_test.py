@@ -176,6 +176,11 @@ class Sets(Writes):
                 self.assertNotEqual(self.verify("s.%r"), 0, "it is not taken for intact")
 
     def test_a_header_written_by_posix_calls_is_no_fault(self):
-        self.quiet(self.client("set_patched", name="s", verify_writes="on", set="s.%r"))
-        self.assertEqual(self.content("s.1")[:6], b"HEADER")
-        self.assertEqual(self.verify("s.%r"), 0)
+        """Not even if it is written while the others wait for a rank."""
+        for action, patched in (("set_patched", "s.1"), ("set_patched_late", "s.0")):
+            for parity in (0, 1):
+                with self.subTest(action, parity=parity):
+                    self.clear()
+                    self.quiet(self.client(action, name="s", verify_writes="on", set="s.%r", parity=parity))
+                    self.assertEqual(self.content(patched)[:6], b"HEADER")
+                    self.assertEqual(self.verify("s.%r"), 0)

@@ -67,9 +67,22 @@ class Capture(Layer):
                 self.assertEqual(self.verify(), 0)
 
     def test_a_header_of_a_member_written_by_posix_calls_is_committed(self):
-        self.quiet(self.client("set_patched", name="s", set="s.%r", parity=0))
-        self.assertEqual(self.content("s.1")[:6], b"HEADER")
-        self.assertEqual(self.verify("s.%r"), 0)
+        for options in [{}, self.GEOMETRY]:
+            with self.subTest(**options):
+                self.clear()
+                self.quiet(self.client("set_patched", name="s", set="s.%r", parity=0, **options))
+                self.assertEqual(self.content("s.1")[:6], b"HEADER")
+                self.assertEqual(self.verify("s.%r"), 0)
+
+    def test_what_two_handles_of_a_member_write_is_read_back(self):
+        """The first close does not commit, because the other rank does not come."""
+        for parity in (0, 1):
+            with self.subTest(parity=parity):
+                self.clear()
+                self.client("set_two_handles", name="s", set="s.%r", parity=parity, timeout=1)
+                self.client("set_two_handles", name="bare", layer=False)
+                self.assertEqual([self.content(f"s.{rank}") for rank in range(2)], [self.content(f"bare.{rank}") for rank in range(2)])
+                self.assertEqual(self.verify("s.%r"), 0)
 
     def test_data_written_twice_in_one_epoch_are_read_back(self):
         self.client("slabs", ranks=2, report="report", **self.GEOMETRY)

@@ -31,17 +31,44 @@ static void set(void) {
   close_member(&file);
 }
 
+static void write_header(int of) {
+  char name[NAME];
+  snprintf(name, sizeof name, "%s.%d", path, of);
+  const int fd = open(name, O_WRONLY);
+  if (fd < 0 || pwrite(fd, "HEADER", 6, 0) != 6 || close(fd) != 0) fail("pwrite", strerror(errno));
+}
+
 // Rank 1 writes a header by POSIX calls before it closes its member.
 static void set_patched(void) {
   MPI_File file = write_member();
-  char name[NAME];
-  own_name(name);
   usleep(50000);  // more than the clock's tick
+  if (rank == 1) write_header(rank);
+  close_file(&file);
+}
+
+// While rank 0 closes its member and waits for rank 1, that one writes a header to it.
+static void set_patched_late(void) {
+  MPI_File file = write_member();
+  MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 1) {
-    const int fd = open(name, O_WRONLY);
-    if (fd < 0 || pwrite(fd, "HEADER", 6, 0) != 6 || close(fd) != 0) fail("pwrite", strerror(errno));
+    usleep(300000);
+    write_header(0);
   }
   close_file(&file);
+}
+
+// Rank 0 writes the same bytes of its member by two handles, and closes the later one while rank 1 does not.
+static void set_two_handles(void) {
+  MPI_File first = write_member();
+  if (rank == 0) {
+    char name[NAME];
+    own_name(name);
+    MPI_File second = open_with(MPI_COMM_SELF, name, MPI_MODE_RDWR, MPI_INFO_NULL);
+    write_block(second, 0, 77);
+    close_file(&second);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  close_file(&first);
 }
 
 // With option set-sync both calls commit. ARGUMENT as of codes.
@@ -159,6 +186,8 @@ const Action set_actions[] = {
     ACTION(set),
     ACTION(set_but_one),
     ACTION(set_patched),
+    ACTION(set_patched_late),
+    ACTION(set_two_handles),
     ACTION(set_renamed),
     ACTION(set_steps),
     ACTION(set_drain),
