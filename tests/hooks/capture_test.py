@@ -75,11 +75,11 @@ class Capture(Layer):
                 self.assertEqual(self.verify("s.%r"), 0)
 
     def test_what_two_handles_of_a_member_write_is_read_back(self):
-        """The first close does not commit, because the other rank does not come."""
+        """The first close does not commit, because a member has another name then."""
         for parity in (0, 1):
             with self.subTest(parity=parity):
                 self.clear()
-                self.client("set_two_handles", name="s", set="s.%r", parity=parity, timeout=1)
+                self.client("set_two_handles", name="s", set="s.%r", parity=parity)
                 self.client("set_two_handles", name="bare", layer=False)
                 self.assertEqual([self.content(f"s.{rank}") for rank in range(2)], [self.content(f"bare.{rank}") for rank in range(2)])
                 self.assertEqual(self.verify("s.%r"), 0)

@@ -57,16 +57,18 @@ static void set_patched_late(void) {
   close_file(&file);
 }
 
-// Rank 0 writes the same bytes of its member by two handles, and closes the later one while rank 1 does not.
+// Writes the same bytes of each member by two handles. When the later one is closed, the member of rank 1 has another name.
 static void set_two_handles(void) {
+  char name[NAME], other[NAME + 8];
+  own_name(name);
+  snprintf(other, sizeof other, "%s.away", name);
   MPI_File first = write_member();
-  if (rank == 0) {
-    char name[NAME];
-    own_name(name);
-    MPI_File second = open_with(MPI_COMM_SELF, name, MPI_MODE_RDWR, MPI_INFO_NULL);
-    write_block(second, 0, 77);
-    close_file(&second);
-  }
+  write_block(first, 3, rank);
+  MPI_File second = open_with(MPI_COMM_SELF, name, MPI_MODE_RDWR, MPI_INFO_NULL);
+  write_block(second, 3, 77 + rank);
+  if (rank == 1 && rename(name, other) != 0) fail("rename", strerror(errno));
+  close_file(&second);
+  if (rank == 1 && rename(other, name) != 0) fail("rename", strerror(errno));
   MPI_Barrier(MPI_COMM_WORLD);
   close_file(&first);
 }
