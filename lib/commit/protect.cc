@@ -428,6 +428,11 @@ bool Protector::HasFirstBlock(const Capture& capture, const FileJob& job) {
   return read.ok() && std::ranges::equal(bytes, written);
 }
 
+Status Protector::CheckQuiet(std::uint32_t rank, const FileJob& job) const {
+  if (!request_.written_since || touched_.at(rank).whole() || !request_.written_since()) return Status::Ok();
+  return ChangedMeanwhile(job.data->path());
+}
+
 Status Protector::KeepOtherIntent(const FileView& file, Sidecar& fresh) const {
   const auto at = report_.kept_intents.find(file.rank);
   return at == report_.kept_intents.end() ? Status::Ok() : fresh.SetIntent(at->second);

@@ -6,6 +6,7 @@
 // Invariant: whatever breaks off, one whole generation counts, and what differs from it is named by an intent.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -36,6 +37,10 @@ struct ProtectRequest {
   /// the epoch departs from (all zero: none was made yet). Of a shared file, only rank 0 compares these two. Of a set, each
   /// rank does so for its member.
   Capture* capture = nullptr;
+  /// Hooks: whether this process has begun to write the file (its member) since `touched` was taken. Then blocks may have
+  /// changed that are not in it, and would look like rot: kBusy. Asked when all is read, but not if the whole file is
+  /// touched. May be empty.
+  std::function<bool()> written_since;
   Uuid departs_from{};
   std::uint64_t departs_from_generation = 0;
 };

@@ -74,8 +74,9 @@ Status FileSet::Encode() {
     LZY_RETURN_IF_ERROR(taken);
     Stopwatch watch;
     for (auto& [rank, member] : own_) LZY_RETURN_IF_ERROR(member.job.data->Sync());
-    LZY_RETURN_IF_ERROR(ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) -> Status {
+    LZY_RETURN_IF_ERROR(ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) -> Status {
       LZY_RETURN_IF_ERROR(member.job.MakeTrees(*group.layout, f));
+      LZY_RETURN_IF_ERROR(CheckQuiet(rank, member.job));
       return member.job.CheckUnchanged();
     }));
     watch.AddTo(report_.phases.sync);

@@ -230,7 +230,7 @@ class SharedFile : public Protector {
       LZY_RETURN_IF_ERROR(job_.data->Sync());
       LZY_RETURN_IF_ERROR(job_.parity_out->Sync());
       watch.AddTo(report_.phases.sync);
-      return Status::Ok();
+      return CheckQuiet(0, job_);
     }));
     Stopwatch watch;
     const std::uint64_t blocks = job_.data_leaves.blocks() + job_.parity_leaves.blocks();

@@ -63,6 +63,8 @@ class Protector {
   /// POSIX calls before the close. That cannot be seen, so block 0 is read. With verify-writes it is taken to be there: a
   /// difference may be a fault, and the times of the file have been looked at. Local.
   bool HasFirstBlock(const Capture& capture, const FileJob& job);
+  /// kBusy if this process has written the member `rank` (0: the shared file) since the request was made. Local.
+  Status CheckQuiet(std::uint32_t rank, const FileJob& job) const;
   /// Sets that intent in the sidecar that is about to replace the file's, so that there is no moment without it.
   Status KeepOtherIntent(const FileView& file, Sidecar& fresh) const;
 

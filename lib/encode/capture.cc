@@ -61,6 +61,7 @@ void Capture::Take(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn) noe
   if (bytes.empty()) return;
   try {
     const std::lock_guard lock(mutex_);
+    end_ = std::max(end_, offset + bytes.size());
     TakeAll(offset, bytes, turn);
   } catch (...) {
     Miss({offset, offset + bytes.size()});
@@ -85,6 +86,7 @@ void Capture::MissAll() noexcept {
 // knows, and may capture it again.
 void Capture::Cut(std::uint64_t size) noexcept {
   const std::lock_guard lock(mutex_);
+  end_ = std::min(end_, size);
   if (missed_.whole()) return;
   const Interval gone{size / block_, kEverythingBehind};
   bool forgets = false;

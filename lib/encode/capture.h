@@ -76,6 +76,12 @@ class Capture {
   /// The same for the whole file. Frees what was kept, but for the memory of sums.
   void MissAll() noexcept;
 
+  /// The end of what this process wrote in this epoch, as far as it was taken and not cut; 0: nothing. Before Finish.
+  std::uint64_t end() const {
+    const std::lock_guard lock(mutex_);
+    return end_;
+  }
+
   // At the commit, when nothing is written any more. Call Finish first. Several threads may make const calls at once,
   // or AddRead, but not both.
 
@@ -262,7 +268,8 @@ class Capture {
   bool decided_;                    // the geometry is certain, or taken for certain
   bool rows_at_once_ = false;       // there is room to copy all blocks of a row
   std::uint64_t size_ = kEverythingBehind;  // of the file, as far as it is known
-  std::mutex mutex_;                // for all that follows, while the file is written
+  mutable std::mutex mutex_;        // for all that follows, while the file is written
+  std::uint64_t end_ = 0;           // end()
   std::uint64_t used_ = 0;          // of memory_
   bool carries_ = false;            // KeepSums was called
   std::map<std::uint64_t, std::unique_ptr<Page>> pages_;

@@ -160,6 +160,7 @@ bool Capture::Carry() noexcept {
   }
   missed_.Clear();
   cut_.Clear();
+  end_ = 0;
   parts_.Clear();
   held_.clear();
   room_to_hold_ = setup_.hold;

@@ -97,10 +97,13 @@ Status FileJob::Settle() {
 Status FileJob::CheckUnchanged() const {
   LZY_ASSIGN_OR_RETURN(const FileStat after, data->Stat());
   if (after.size == before.size && after.mtime_ns == before.mtime_ns) return Status::Ok();
+  return ChangedMeanwhile(data->path());
+}
+
+Status ChangedMeanwhile(const std::string& path) {
   return {Code::kBusy,
           fmt::format(
-              "{}: something changed the file while its parity was being computed; its protection is as it was before",
-              data->path())};
+              "{}: something changed the file while its parity was being computed; its protection is as it was before", path)};
 }
 
 // The set sorts the rows and drops those that several files touched. Rows that follow each other become one run.

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "dataset/view.h"
@@ -78,6 +79,9 @@ struct FileJob {
   /// agree with its contents. Local.
   Status CheckUnchanged() const;
 };
+
+/// kBusy, for a file that changed while it was read.
+Status ChangedMeanwhile(const std::string& path);
 
 /// Hashes parity blocks of one device that lie back to back, and writes them by one call. `bytes`: the blocks, one
 /// after the other. Sets their leaves in `job`. Threads may put different blocks at once. `blocks` is not empty.

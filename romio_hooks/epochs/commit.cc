@@ -131,7 +131,7 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
     touched.Clip(sum.lead.size);
     attempt.request.own_intents = std::move(sum.own);
     if (sum.capture_counts && !sum.met_others && !sum.any_elsewhere) attempt.request.capture = sum.capture.get();
-    DepartFrom(file, attempt.request);
+    TellOfEpoch(file, attempt.request);
     // Aggregators hold bytes that other ranks wrote, so all ranks sync; and all are done before any rank reads.
     return moment == Moment::kClose ? SyncData(file.path) : Status::Ok();
   });
@@ -164,6 +164,7 @@ Status CheckWrites(OpenFile& file, const Union& sum) {
 }  // namespace
 
 Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
+  if (file.options.verify_writes) RestoreEnd(file);
   auto exchanged = Exchange(file, moment, data_safe);
   if (!exchanged.ok()) {
     Untake(file);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "comm/records.h"
+#include "hooks/files/pointers.h"
 #include "hooks/files/registry.h"
 #include "hooks/reports/messages.h"
 #include "hooks/transfers/capturing.h"
@@ -292,7 +293,13 @@ Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::siz
   return part;
 }
 
-void DepartFrom(OpenFile& file, ProtectRequest& request) {
+void TellOfEpoch(OpenFile& file, ProtectRequest& request) {
+  if (SeveralThreads()) {
+    request.written_since = [&file] {
+      const std::lock_guard lock(file.mutex);
+      return file.writes_under_way > 0 || !file.touched.empty();
+    };
+  }
   const std::lock_guard lock(file.epoch_mutex);
   if (!file.Leads() || !file.epoch.version) return;
   request.departs_from = file.epoch.version->uuid;

@@ -75,8 +75,10 @@ inline constexpr std::size_t kMostIntervals = 65536;
 /// How many intervals each of `ranks` may bring, so that all of them together stay small.
 std::size_t IntervalsEach(int ranks);
 
-/// Says in `request` which commit the epoch departs from, on the rank that leads the file.
-void DepartFrom(OpenFile& file, ProtectRequest& request);
+/// Says in `request`, which was made of parts, what the engine must know of the epoch: which commit it departs from (on the
+/// rank that leads the file), and, in programs with threads, how to ask whether they have written since. `file` must
+/// outlive the request.
+void TellOfEpoch(OpenFile& file, ProtectRequest& request);
 
 /// The intents in all ranks' parts: those that this program set.
 std::vector<Intent> OwnIntents(const std::vector<Part>& parts);

@@ -215,13 +215,8 @@ Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes
 // vain.
 void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) {
   Part& part = mine.part;
+  if (file.options.verify_writes) RestoreEnd(file);
   part = TakePart(file, moment, data_safe, file.failed.ok(), IntervalsEach(size()));
-  // Writes by another handle may be on their way, and this one does not know what they touch. So all of the member is
-  // committed now, and when the other one is closed.
-  if (part.open_elsewhere && part.Touched()) {
-    Registry::Get().TouchWholeElsewhere(file);
-    part.cover_all = true;
-  }
   if (part.Touched()) mine.state = Arrival::State::kTouched;
   Status local = file.failed;
   if (local.ok() && !data_safe) local = {Code::kIo, fmt::format("{}: its data could not be synced", file.path)};
@@ -286,6 +281,7 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
     TellOfFailedMeeting(file, moment, met);
   }
   Untake(file);
+  if (mine.part.open_elsewhere) Registry::Get().TouchWholeElsewhere(file);  // its commit must cover what this one wrote
   // This includes a member that could not be protected since its open: the trouble may be over by then. And if it is
   // not listed, MPI_Finalize would name this rank as missing.
   if (moment == Moment::kClose && mine.state != Arrival::State::kGone) Remember(file);
@@ -332,6 +328,7 @@ Result<Written> Sets::CommitTogether(OpenFile& file, const Part& mine, const Sta
   const Status ready = NoThrow([&] {
     LZY_RETURN_IF_ERROR(prepared);
     if (!all.ok()) return all.status();
+    if (mine.open_elsewhere) Registry::Get().TouchWholeElsewhere(file);
     attempt.options = file.options;
     attempt.dataset = {.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), file.path}}};
     attempt.request.touched.emplace();
@@ -339,7 +336,8 @@ Result<Written> Sets::CommitTogether(OpenFile& file, const Part& mine, const Sta
     attempt.request.own_intents = OwnIntents(parts);
     for (std::size_t r = 0; r < parts.size(); ++r) {
       Part& theirs = parts[r];
-      theirs.cover_all |= MetOthers(theirs, *attempt.request.own_intents);
+      // Another handle of a member knows what it has written, and this one does not.
+      theirs.cover_all |= theirs.open_elsewhere || MetOthers(theirs, *attempt.request.own_intents);
       if (r == rank()) met_others = MetOthers(theirs, *attempt.request.own_intents);
       if (!theirs.Touched() && !theirs.cover_all) continue;
       // A size that changed counts as touched, but only if the rank touched anything.
@@ -355,7 +353,7 @@ Result<Written> Sets::CommitTogether(OpenFile& file, const Part& mine, const Sta
       counts = others.ok() && !*others;
     }
     if (counts) attempt.request.capture = mine.capture.get();
-    DepartFrom(file, attempt.request);
+    TellOfEpoch(file, attempt.request);
     return Status::Ok();
   });
   const DatasetReport report = Protect(attempt, ready);

@@ -232,6 +232,25 @@ Result<bool> OthersWroteLast(OpenFile& file) {
   return any != 0;
 }
 
+void RestoreEnd(OpenFile& file) {
+  std::uint64_t mine = 0;
+  std::int64_t written = 0;
+  {
+    const std::lock_guard lock(file.mutex);
+    const bool done = file.writes_unconfirmed == 0 && !file.split_write && !SeveralThreads();
+    if (file.capture && done) mine = file.capture->end();
+    written = file.written_mtime_ns;
+  }
+  const auto end = file.comm->AllReduceMax(mine);
+  const auto last = file.comm->AllReduceMax(static_cast<std::uint64_t>(written));
+  if (!end.ok() || !last.ok() || *end == 0 || !file.Leads()) return;
+  const auto stat = PosixFileSystem().Stat(file.path);
+  if (!stat.ok() || stat->size >= *end || static_cast<std::uint64_t>(stat->mtime_ns) > *last) return;
+  if (stat->inode != file.disk->inode || stat->device != file.disk->device) return;  // another file has the name
+  const auto out = PosixFileSystem().Open(file.path, OpenMode::kReadWrite);
+  if (out.ok() && (*out)->Truncate(*end).ok()) NoteWriteTime(file);
+}
+
 void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded) {
   const std::lock_guard lock(file.mutex);
   // A commit came first, found the write unconfirmed and did without captures. The counter is of another epoch now.

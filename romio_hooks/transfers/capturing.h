@@ -88,6 +88,11 @@ void NoteWriteTime(OpenFile& file);
 /// only in the mtime: the file is younger than the last write through the layer. Collective over the file's communicator.
 Result<bool> OthersWroteLast(OpenFile& file);
 
+/// With verify-writes, at a commit, before TakeCapture: if the file ends before what was written, the MPI library lost the
+/// end of a write. Gives the file that size, so that the blocks there can be checked and written again. Does nothing if
+/// anything else may have written the file last, or in programs with threads. Collective over the file's communicator.
+void RestoreEnd(OpenFile& file);
+
 /// Something is written to `ranges`, now or before the next commit, and is not captured: the commit reads these blocks.
 void MissRanges(OpenFile& file, const std::vector<Interval>& ranges);
 /// MPI_File_set_size is about to cut the file to `size`, or to let it grow. What was captured at or behind `size` is

@@ -122,6 +122,33 @@ class Cuts(Writes):
                 self.assertEqual(self.verify(), 0)
 
 
+class LastWrites(Writes):
+    def test_the_end_of_a_file_that_was_not_written_is_written_again(self):
+        """The file is shorter then. Of a set, too."""
+        for ranks, options in ((1, {}), (2, {"set": "f.%r", "parity": 1}), (2, {"set": "f.%r", "parity": 0})):
+            self.client("set_slabs", name="bare", ranks=ranks, layer=False)
+            last = ranks - 1
+            for kind in ("drop", "short"):
+                with self.subTest(kind=kind, ranks=ranks, **options):
+                    for name in self.files():
+                        if "bare" not in name:
+                            os.remove(self.path(name))
+                    settings = [f"FAULT_FILE=f.{last}", f"FAULT_KIND={kind}", "FAULT_AT=4", f"FAULT_RANK={last}"]
+                    program = ["env", *settings, f"LD_PRELOAD={LAYER}:{FAULTY}", CLIENT, "set_slabs", "f", ""]
+                    done = self.run_program(program, ranks=ranks, layer=False, verify_writes="on", **options)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertRegex(done.stderr, r"blocks on the device were not what was written; they were written again")
+                    self.assertEqual(self.content(f"f.{last}"), self.content(f"bare.{last}"))
+                    self.assertEqual(self.verify("f.%r" if "set" in options else "f.0"), 0)
+
+    def test_a_file_that_was_cut_stays_so(self):
+        """By MPI-IO, and by POSIX calls after the last write."""
+        self.client("cut_at_the_end", name="bare", layer=False)
+        self.quiet(self.client("cut_at_the_end", verify_writes="on"))
+        self.assertEqual(self.content("f"), self.content("bare"))
+        self.assertEqual(self.verify(), 0)
+
+
 class PosixWrites(Writes):
     def test_a_header_written_by_posix_calls_is_no_fault(self):
         """Behind MPI's back, before the close: nobody may put back what MPI-IO had written there."""

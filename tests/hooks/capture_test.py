@@ -84,6 +84,16 @@ class Capture(Layer):
                 self.assertEqual([self.content(f"s.{rank}") for rank in range(2)], [self.content(f"bare.{rank}") for rank in range(2)])
                 self.assertEqual(self.verify("s.%r"), 0)
 
+    def test_a_handle_that_wrote_nothing_is_closed_while_another_one_writes(self):
+        """The commit of the first close covers what the other handle has written."""
+        for capture in ("on", "off"):
+            with self.subTest(capture=capture):
+                self.clear()
+                options = {"capture": capture, "set": "s.%r", "block_size": "4K"}
+                self.quiet(self.client("set", name="s", **options))
+                self.quiet(self.client("set_written_by_another_handle", name="s", verify_reads="on", **options))
+                self.assertEqual(self.verify("s.%r"), 0)
+
     def test_data_written_twice_in_one_epoch_are_read_back(self):
         self.client("slabs", ranks=2, report="report", **self.GEOMETRY)
         self.client("slabs_twice", ranks=2, report="report", **self.GEOMETRY)

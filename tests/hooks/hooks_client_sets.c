@@ -73,6 +73,21 @@ static void set_two_handles(void) {
   close_file(&first);
 }
 
+// Rank 1 writes by its second handle and closes the first; rank 0 writes by the first. Then rank 1 reads what it wrote.
+static void set_written_by_another_handle(void) {
+  char name[NAME];
+  own_name(name);
+  MPI_File first = open_with(MPI_COMM_SELF, name, MPI_MODE_RDWR, MPI_INFO_NULL);
+  MPI_File second = open_with(MPI_COMM_SELF, name, MPI_MODE_RDWR, MPI_INFO_NULL);
+  write_block(rank == 1 ? second : first, 0, 50 + rank);
+  close_file(&first);
+  char there[BLOCK];
+  fill(50 + rank);
+  check(MPI_File_read_at(second, 0, there, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE), "read_at");
+  if (memcmp(there, block, BLOCK) != 0) fail("read_at", "not what was written");
+  close_file(&second);
+}
+
 // With option set-sync both calls commit. ARGUMENT as of codes.
 static void set_codes(void) {
   MPI_File file = write_member();
@@ -190,6 +205,7 @@ const Action set_actions[] = {
     ACTION(set_patched),
     ACTION(set_patched_late),
     ACTION(set_two_handles),
+    ACTION(set_written_by_another_handle),
     ACTION(set_renamed),
     ACTION(set_steps),
     ACTION(set_drain),

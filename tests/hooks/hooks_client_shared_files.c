@@ -57,6 +57,22 @@ static void patched(void) {
   close_file(&file);
 }
 
+// All write, and the size is cut: by MPI-IO, after a sync by POSIX calls.
+static void cut_at_the_end(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  fill(rank);
+  const MPI_Offset at = (MPI_Offset)rank * BLOCK;
+  check(MPI_File_write_at_all(file, at, block, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE), "write_at_all");
+  check(MPI_File_set_size(file, (MPI_Offset)ranks * BLOCK - 5000), "set_size");
+  check(MPI_File_sync(file), "MPI_File_sync");
+  check(MPI_File_write_at_all(file, at + 7, block, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE), "write_at_all");
+  MPI_Barrier(MPI_COMM_WORLD);
+  usleep(50000);  // more than the clock's tick
+  if (rank == 0 && truncate(path, BLOCK + 100) != 0) fail("truncate", strerror(errno));
+  MPI_Barrier(MPI_COMM_WORLD);
+  close_file(&file);
+}
+
 // Rank 0 writes half of what rank 1 then writes over it. The size is cut in the block where the half ends. Rank 1
 // writes there once more if ARGUMENT says so.
 static void cut_in_a_block(void) {
@@ -384,6 +400,7 @@ const Action shared_file_actions[] = {
     ACTION(plain),
     ACTION(rounds),
     ACTION(patched),
+    ACTION(cut_at_the_end),
     ACTION(cut_in_a_block),
     ACTION(crash_after_sync),
     ACTION(crash_after_commit),
