@@ -208,6 +208,31 @@ TEST_P(EpochTest, OwnIntentsEndWithACommit) {
   }
 }
 
+// A thread of the program writes after the ranks have told what they touched: its block would look like rot.
+TEST_P(EpochTest, AWriteThatTheRequestDoesNotKnowOfEndsTheCommit) {
+  for (const std::uint32_t members : {0u, 3u}) {
+    Make(members);
+    const EpochStart start = Begin(paths_[0]);
+    Write(paths_[0], 3);
+    const auto generation = [&] { return (*Sidecar::Load(fs_, *SidecarPath(paths_[0]), OpenMode::kRead))->generation(); };
+    const std::uint64_t before = generation();
+    ProtectRequest request;
+    request.touched.emplace();
+    (*request.touched)[0].Add({3 * kBlock, 4 * kBlock});
+    for (std::uint32_t r = 1; r < members; ++r) (*request.touched)[r].Add({0, kBlock});
+    request.own_intents = {start.intent};
+    Write(paths_[0], 9);
+    request.written_since = [] { return true; };
+    EXPECT_EQ(Protect(Here(), ref_, request).status.code(), Code::kBusy);
+    EXPECT_EQ(generation(), before);
+    EXPECT_TRUE(IntentOf(paths_[0]));
+    // As the layer does then. It need not be asked, because nothing of the file is taken for unwritten.
+    for (auto& [rank, touched] : *request.touched) touched.AddWhole();
+    ASSERT_OK(Protect(Here(), ref_, request).status);
+    EXPECT_EQ(StateNow(), "intact");
+  }
+}
+
 TEST_P(EpochTest, ACommitKeepsTheIntentOfAnotherWriterAtEveryStep) {
   Make(0);
   const EpochStart mine = Begin(paths_[0]);
