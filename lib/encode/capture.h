@@ -76,10 +76,12 @@ class Capture {
   /// The same for the whole file. Frees what was kept, but for the memory of sums.
   void MissAll() noexcept;
 
-  /// The end of what this process wrote in this epoch, as far as it was taken and not cut; 0: nothing. Before Finish.
-  std::uint64_t end() const {
+  /// The end of what this process wrote in this epoch, as far as it was taken and not cut; 0: nothing. The largest number
+  /// if something behind byte `from` of the file was missed. Before Finish.
+  std::uint64_t EndOfKnown(std::uint64_t from) const {
     const std::lock_guard lock(mutex_);
-    return end_;
+    const bool missed = from < end_ && missed_.Overlaps(BlocksOf({from, end_}));
+    return missed ? kEverythingBehind : end_;
   }
 
   // At the commit, when nothing is written any more. Call Finish first. Several threads may make const calls at once,
@@ -269,7 +271,7 @@ class Capture {
   bool rows_at_once_ = false;       // there is room to copy all blocks of a row
   std::uint64_t size_ = kEverythingBehind;  // of the file, as far as it is known
   mutable std::mutex mutex_;        // for all that follows, while the file is written
-  std::uint64_t end_ = 0;           // end()
+  std::uint64_t end_ = 0;           // EndOfKnown()
   std::uint64_t used_ = 0;          // of memory_
   bool carries_ = false;            // KeepSums was called
   std::map<std::uint64_t, std::unique_ptr<Page>> pages_;

@@ -319,6 +319,7 @@ int ChangeSize(RealCall real, Word fh, std::int64_t size, bool adds) {
       const std::vector<Interval> changed{{file->BeginOfChange(least), kEverythingBehind}};
       Touch(*file, changed);
       if (!adds) CutCapture(*file, wanted, changed);
+      if (!adds) Registry::Get().TouchWholeElsewhere(*file);  // what other handles captured may be gone
       EnsureEpoch(*file);
     });
   }

@@ -4,6 +4,7 @@
 
 #include "dataset/view.h"
 #include "hooks/files/pointers.h"
+#include "hooks/files/registry.h"
 #include "storage/parallel.h"
 
 namespace lzy::hooks {
@@ -233,19 +234,24 @@ Result<bool> OthersWroteLast(OpenFile& file) {
 }
 
 void RestoreEnd(OpenFile& file) {
-  std::uint64_t mine = 0;
+  const auto stat = PosixFileSystem().Stat(file.path);
+  const auto size = file.comm->AllReduceMax(file.Leads() && stat.ok() ? stat->size : 0);
+  const bool alone = !SeveralThreads() && !Registry::Get().IsOpenElsewhere(file);
+  // The largest number: this rank does not know.
+  std::uint64_t mine = kEverythingBehind;
   std::int64_t written = 0;
   {
     const std::lock_guard lock(file.mutex);
-    const bool done = file.writes_unconfirmed == 0 && !file.split_write && !SeveralThreads();
-    if (file.capture && done) mine = file.capture->end();
+    const bool done = file.writes_unconfirmed == 0 && !file.split_write;
+    if (alone && done && !file.touched.whole() && !file.capture_void) {
+      mine = file.capture ? file.capture->EndOfKnown(size.ok() ? *size : 0) : 0;
+    }
     written = file.written_mtime_ns;
   }
   const auto end = file.comm->AllReduceMax(mine);
   const auto last = file.comm->AllReduceMax(static_cast<std::uint64_t>(written));
-  if (!end.ok() || !last.ok() || *end == 0 || !file.Leads()) return;
-  const auto stat = PosixFileSystem().Stat(file.path);
-  if (!stat.ok() || stat->size >= *end || static_cast<std::uint64_t>(stat->mtime_ns) > *last) return;
+  if (!size.ok() || !end.ok() || !last.ok() || !file.Leads() || !stat.ok()) return;
+  if (*end == kEverythingBehind || *end <= stat->size || static_cast<std::uint64_t>(stat->mtime_ns) > *last) return;
   if (stat->inode != file.disk->inode || stat->device != file.disk->device) return;  // another file has the name
   const auto out = PosixFileSystem().Open(file.path, OpenMode::kReadWrite);
   if (out.ok() && (*out)->Truncate(*end).ok()) NoteWriteTime(file);

@@ -90,7 +90,8 @@ Result<bool> OthersWroteLast(OpenFile& file);
 
 /// With verify-writes, at a commit, before TakeCapture: if the file ends before what was written, the MPI library lost the
 /// end of a write. Gives the file that size, so that the blocks there can be checked and written again. Does nothing if
-/// anything else may have written the file last, or in programs with threads. Collective over the file's communicator.
+/// these would not be checked (not all of them are captured, or another handle is open), if anything else may have
+/// written the file last, or in programs with threads. Collective over the file's communicator.
 void RestoreEnd(OpenFile& file);
 
 /// Something is written to `ranges`, now or before the next commit, and is not captured: the commit reads these blocks.

@@ -141,12 +141,24 @@ class LastWrites(Writes):
                     self.assertEqual(self.content(f"f.{last}"), self.content(f"bare.{last}"))
                     self.assertEqual(self.verify("f.%r" if "set" in options else "f.0"), 0)
 
+    def test_without_room_for_captures_the_file_stays_short(self):
+        """Zeros in place of what is missing would look as if they had been written."""
+        self.client("set_slabs", name="bare", ranks=1, layer=False)
+        settings = ["FAULT_FILE=f.0", "FAULT_KIND=drop", "FAULT_AT=4"]
+        self.run_program(["env", *settings, f"LD_PRELOAD={LAYER}:{FAULTY}", CLIENT, "set_slabs", "f", ""], ranks=1, layer=False,
+                         verify_writes="on", memory="64K")
+        self.assertLess(len(self.content("f.0")), len(self.content("bare.0")))
+        self.assertTrue(self.content("bare.0").startswith(self.content("f.0")))
+
     def test_a_file_that_was_cut_stays_so(self):
-        """By MPI-IO, and by POSIX calls after the last write."""
-        self.client("cut_at_the_end", name="bare", layer=False)
-        self.quiet(self.client("cut_at_the_end", verify_writes="on"))
-        self.assertEqual(self.content("f"), self.content("bare"))
-        self.assertEqual(self.verify(), 0)
+        """By MPI-IO, also by another handle, and by POSIX calls after the last write."""
+        for action in ("cut_at_the_end", "cut_by_another_handle"):
+            with self.subTest(action):
+                self.clear()
+                self.client(action, name="bare", layer=False)
+                self.quiet(self.client(action, verify_writes="on"))
+                self.assertEqual(self.content("f"), self.content("bare"))
+                self.assertEqual(self.verify(), 0)
 
 
 class PosixWrites(Writes):

@@ -73,6 +73,18 @@ static void cut_at_the_end(void) {
   close_file(&file);
 }
 
+// What one handle has written is cut by another one. Then the first one writes once more.
+static void cut_by_another_handle(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  fill(rank);
+  check(MPI_File_write_at_all(file, (MPI_Offset)rank * BLOCK, block, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE), "write_at_all");
+  MPI_File other = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
+  check(MPI_File_set_size(other, 1000), "set_size");
+  close_file(&other);
+  check(MPI_File_write_at_all(file, rank * 100, block, 100, MPI_BYTE, MPI_STATUS_IGNORE), "write_at_all");
+  close_file(&file);
+}
+
 // Rank 0 writes half of what rank 1 then writes over it. The size is cut in the block where the half ends. Rank 1
 // writes there once more if ARGUMENT says so.
 static void cut_in_a_block(void) {
@@ -401,6 +413,7 @@ const Action shared_file_actions[] = {
     ACTION(rounds),
     ACTION(patched),
     ACTION(cut_at_the_end),
+    ACTION(cut_by_another_handle),
     ACTION(cut_in_a_block),
     ACTION(crash_after_sync),
     ACTION(crash_after_commit),
