@@ -141,6 +141,9 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// With verify-writes: the largest mtime of the file that was seen just after a write by this rank. A larger mtime at
   /// the commit means that somebody else has written.
   std::int64_t written_mtime_ns = 0;
+  /// With verify-writes: the largest size that was seen then, in this epoch. If the file is shorter at the commit, somebody
+  /// has cut it.
+  std::uint64_t written_size = 0;
   std::uint64_t writes_begun = 0;    ///< numbers the captured writes of this handle (Capture::Take)
   int writes_unconfirmed = 0;        ///< captured writes of this epoch that may still fail
   std::shared_ptr<UnfinishedRead> split_read;  ///< a split read that has not ended

@@ -217,7 +217,9 @@ void NoteWriteTime(OpenFile& file) {
   if (!file.options.verify_writes) return;
   const auto stat = PosixFileSystem().Stat(file.path);
   const std::lock_guard lock(file.mutex);
-  if (stat.ok()) file.written_mtime_ns = std::max(file.written_mtime_ns, stat->mtime_ns);
+  if (!stat.ok()) return;
+  file.written_mtime_ns = std::max(file.written_mtime_ns, stat->mtime_ns);
+  file.written_size = std::max(file.written_size, stat->size);
 }
 
 Result<bool> OthersWroteLast(OpenFile& file) {
@@ -242,7 +244,7 @@ void RestoreEnd(OpenFile& file) {
   std::int64_t written = 0;
   {
     const std::lock_guard lock(file.mutex);
-    const bool done = file.writes_unconfirmed == 0 && !file.split_write;
+    const bool done = file.writes_unconfirmed == 0 && !file.split_write && file.written_size <= (size.ok() ? *size : 0);
     if (alone && done && !file.touched.whole() && !file.capture_void) {
       mine = file.capture ? file.capture->EndOfKnown(size.ok() ? *size : 0) : 0;
     }
@@ -274,6 +276,10 @@ void MissRanges(OpenFile& file, const std::vector<Interval>& ranges) {
 }
 
 void CutCapture(OpenFile& file, std::uint64_t size, const std::vector<Interval>& changed) {
+  {
+    const std::lock_guard lock(file.mutex);
+    file.written_size = std::min(file.written_size, size);
+  }
   if (SeveralThreads()) return MissRanges(file, changed);
   if (const auto capture = LockedCaptureOf(file)) capture->Cut(size);
 }
@@ -295,6 +301,7 @@ std::shared_ptr<Capture> TakeCapture(OpenFile& file) {
   file.capture_void = false;
   file.codes_tell = false;
   ++file.captures_taken;
+  file.written_size = 0;
   const bool done = file.writes_unconfirmed == 0 && !file.split_write;
   file.writes_unconfirmed = 0;
   file.split_write.reset();

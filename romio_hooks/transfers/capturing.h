@@ -81,7 +81,7 @@ std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file, const std::share
 /// The end of such a write. If it failed, the capture of the epoch is void. No effect if the epoch is over.
 void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded);
 
-/// After a write: with verify-writes, remembers the mtime of the file. The caller does not hold file.mutex.
+/// After a write: with verify-writes, remembers the mtime and size of the file. The caller does not hold file.mutex.
 void NoteWriteTime(OpenFile& file);
 /// With verify-writes, right before a commit: whether something else than this program's MPI calls wrote the file last. A
 /// program may write a header by POSIX calls before the close; that is no fault, and must not be overwritten. It shows
@@ -90,8 +90,8 @@ Result<bool> OthersWroteLast(OpenFile& file);
 
 /// With verify-writes, at a commit, before TakeCapture: if the file ends before what was written, the MPI library lost the
 /// end of a write. Gives the file that size, so that the blocks there can be checked and written again. Does nothing if
-/// these would not be checked (not all of them are captured, or another handle is open), if anything else may have
-/// written the file last, or in programs with threads. Collective over the file's communicator.
+/// these would not be checked (not all of them are captured, or another handle is open), if the file was longer after a
+/// write or anything else may have written it last, or in programs with threads. Collective over the file's communicator.
 void RestoreEnd(OpenFile& file);
 
 /// Something is written to `ranges`, now or before the next commit, and is not captured: the commit reads these blocks.

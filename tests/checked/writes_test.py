@@ -152,7 +152,7 @@ class LastWrites(Writes):
 
     def test_a_file_that_was_cut_stays_so(self):
         """By MPI-IO, also by another handle, and by POSIX calls after the last write."""
-        for action in ("cut_at_the_end", "cut_by_another_handle"):
+        for action in ("cut_at_the_end", "cut_by_another_handle", "cut_within_a_tick"):
             with self.subTest(action):
                 self.clear()
                 self.client(action, name="bare", layer=False)

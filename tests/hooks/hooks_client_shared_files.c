@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "hooks_client.h"
@@ -69,6 +70,22 @@ static void cut_at_the_end(void) {
   MPI_Barrier(MPI_COMM_WORLD);
   usleep(50000);  // more than the clock's tick
   if (rank == 0 && truncate(path, BLOCK + 100) != 0) fail("truncate", strerror(errno));
+  MPI_Barrier(MPI_COMM_WORLD);
+  close_file(&file);
+}
+
+// The file is cut by POSIX calls right after the last write, within a tick of the clock.
+static void cut_within_a_tick(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  fill(rank);
+  check(MPI_File_write_at_all(file, (MPI_Offset)rank * BLOCK, block, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE), "write_at_all");
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    struct stat before;
+    if (stat(path, &before) != 0 || truncate(path, 65536) != 0) fail("truncate", strerror(errno));
+    const struct timespec times[2] = {before.st_atim, before.st_mtim};
+    if (utimensat(AT_FDCWD, path, times, 0) != 0) fail("utimensat", strerror(errno));
+  }
   MPI_Barrier(MPI_COMM_WORLD);
   close_file(&file);
 }
@@ -414,6 +431,7 @@ const Action shared_file_actions[] = {
     ACTION(patched),
     ACTION(cut_at_the_end),
     ACTION(cut_by_another_handle),
+    ACTION(cut_within_a_tick),
     ACTION(cut_in_a_block),
     ACTION(crash_after_sync),
     ACTION(crash_after_commit),
