@@ -67,7 +67,7 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
     if (now.size > 0) LZY_RETURN_IF_ERROR(RecoverSidecar(fs, data_path, *data, options).status());
   }
   // A sidecar that still has the old name of a renamed file comes along before anything is decided.
-  LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(fs, data_path, options.timeout_seconds));
+  LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(fs, data_path, {options.timeout_seconds, Occupants::kGo}));
   const bool member = !pattern.empty();
   std::uint32_t rank = 0;
   if (member) rank = MatchPattern(pattern, data_path).value_or(0);
@@ -92,7 +92,8 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   // An intent that is already set is from an epoch that broke off, or from another process that writes now: neither
   // leaves anything to rely on. But what a repair left that broke off, mtime included, is damage as it was.
   const bool mending = sidecar->intent() && IsOfRepair(*sidecar->intent());
-  const bool edited = stat.mtime_ns != stamp.mtime_ns || sidecar->intent().has_value();
+  // Another file in its place, with the same size and mtime, may have any content.
+  const bool edited = stat.mtime_ns != stamp.mtime_ns || sidecar->intent().has_value() || !MayBe(stat, stamp);
   start.changed_behind = !start.had_sidecar || stat.size != stamp.size || (edited && !mending);
   start.generation = sidecar->generation();
   const bool made_with_it = sidecar->intent() && SameWriter(*sidecar->intent(), *empty.intent);
@@ -134,7 +135,7 @@ Status FollowRename(FileSystem& fs, const Options& options, const std::string& f
                     const std::vector<Intent>& own) {
   LZY_ASSIGN_OR_RETURN(const std::string old_path, SidecarPath(from));
   LZY_ASSIGN_OR_RETURN(const FileStat file, fs.Stat(to));
-  LZY_ASSIGN_OR_RETURN(const std::string new_path, Rehome(fs, to, options.timeout_seconds));
+  LZY_ASSIGN_OR_RETURN(const std::string new_path, Rehome(fs, to, {options.timeout_seconds, Occupants::kGo}));
   const auto old = LockSidecar(fs, old_path, nullptr, nullptr, options.timeout_seconds);
   if (!old.ok()) return old.status().code() == Code::kNotFound ? Status::Ok() : old.status();
   const auto& intent = (*old)->intent();

@@ -11,6 +11,7 @@
 #include "dataset/rehome.h"
 #include "encode/capture.h"
 #include "encode/coverage.h"
+#include "names/contents.h"
 #include "names/lookup.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
@@ -85,7 +86,12 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
     LZY_ASSIGN_OR_RETURN(const bool recovered, RecoverSidecar(context_.fs, path, *data, context_.options));
     if (recovered) report_.warnings.push_back(kRecovered);
   }
-  LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(context_.fs, path, context_.options.timeout_seconds));
+  if (shared() && !request_.touched) {
+    LZY_RETURN_IF_ERROR(AdoptByContent(context_.fs, FollowLink(context_.fs, path), context_.options.key.get()).status());
+  }
+  const Occupants occupants = request_.touched || request_.force ? Occupants::kGo : Occupants::kYield;
+  LZY_ASSIGN_OR_RETURN(const std::string sidecar_path,
+                       Rehome(context_.fs, path, {context_.options.timeout_seconds, occupants}));
   // Of a program's epoch it was looked at when that began, and what is in it is read under the lock.
   const Status existing = request_.touched ? PeekSidecar(context_.fs, sidecar_path).status()
                                            : Sidecar::Load(context_.fs, sidecar_path, OpenMode::kRead).status();

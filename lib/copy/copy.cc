@@ -103,7 +103,7 @@ class Copier {
     const FileStat& from = source_->stat();
     if (!there_.ok() || there_->size != from.size || !HasMtime(*there_, from.mtime_ns)) return false;
     if (!request_.protect) return true;
-    const auto path = Rehome(fs_, real_, context_.options.timeout_seconds);
+    const auto path = Rehome(fs_, real_, {context_.options.timeout_seconds});
     const auto sidecar =
         path.ok() ? Sidecar::Load(fs_, *path, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(path.status());
     if (!sidecar.ok() || !(*sidecar)->committed() || (*sidecar)->intent() ||
@@ -122,7 +122,7 @@ class Copier {
   Status LockTarget() {
     std::string path = sidecar_path_;  // also if the file is lost, and somebody restores it
     if (there_.ok()) {
-      LZY_ASSIGN_OR_RETURN(path, Rehome(fs_, real_, context_.options.timeout_seconds));
+      LZY_ASSIGN_OR_RETURN(path, Rehome(fs_, real_, {context_.options.timeout_seconds, Occupants::kYield}));
     } else {
       LZY_RETURN_IF_ERROR(GiveSidecarBack());
     }
@@ -153,7 +153,7 @@ class Copier {
     const std::string directory = DirectoryOf(real_);
     const std::optional<std::string> home = Directory(fs_, directory).HomeOf(BaseNameOf(sidecar_path_));
     if (!home || *home == BaseNameOf(real_)) return Status::Ok();
-    return Rehome(fs_, JoinPath(directory, *home), context_.options.timeout_seconds).status();
+    return Rehome(fs_, JoinPath(directory, *home), {context_.options.timeout_seconds, Occupants::kGo}).status();
   }
 
   // What a copy left that broke off is taken over. If that copy still goes on, it has the lock. If it has just ended,

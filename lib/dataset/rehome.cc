@@ -39,7 +39,7 @@ Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::s
   if (!sidecar.ok()) return claim;
   // Edited or linked, the file is still that of its name.
   const auto namesake = StatNamesake(fs, path);
-  if (namesake.ok() && MayBe(*namesake, sidecar->stamp)) {
+  if (namesake.ok() && IsSameFile(*namesake, sidecar->stamp)) {
     claim.home = path;
   } else if (auto home = Directory(fs, directory).HomeOf(BaseNameOf(path))) {
     LZY_ASSIGN_OR_RETURN(claim.home, SidecarPath(JoinPath(directory, *home)));
@@ -92,12 +92,21 @@ bool AwaitsAWriter(FileSystem& fs, const Sidecar& sidecar, const std::string& pa
   return stamp.inode == 0 || (file.ok() && MayBe(*file, stamp));
 }
 
+// Whether the sidecar at `path` must not be overwritten although its file is in the directory no more.
+bool MustStay(FileSystem& fs, const std::string& path, Occupants occupants) {
+  if (occupants == Occupants::kGo) return false;
+  const auto peek = PeekSidecar(fs, path);
+  return peek.ok() && peek->committed && (occupants == Occupants::kStay || peek->kind == DatasetKind::kSet);
+}
+
 // Moves a sidecar to the name `to`, where there may be one that is of no file any more. That one is replaced under its
-// lock, and not at all (false) if somebody is about to write under that name.
-Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string& to, Clock::time_point deadline) {
+// lock, and not at all (false) if somebody is about to write under that name, or if it has to stay.
+Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string& to, Occupants occupants,
+                      Clock::time_point deadline) {
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
     LZY_ASSIGN_OR_RETURN(const bool moved, fs.RenameIfAbsent(from, to));
     if (moved) return true;
+    if (MustStay(fs, to, occupants)) return false;
     auto occupant = LockSidecar(fs, to, nullptr, nullptr, 0);
     if (occupant.ok() && AwaitsAWriter(fs, **occupant, to)) return false;
     const Code code = occupant.status().code();
@@ -144,30 +153,61 @@ Result<Chain> ChainFrom(FileSystem& fs, const std::string& directory, const std:
 struct Moves {
   Chain chain;
   bool sure = false;
+  Occupants occupants = Occupants::kStay;  // at the end of the chain
 };
-Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own) {
-  if (!fs.Stat(data).ok()) return Moves{{}, true};  // lost: what is under its name is its
+
+// A member that is lost gets the sidecar that was made for it, wherever a rename of its set left that one. The sidecar
+// that has its name goes to its own file. If that file is lost, too, the two change places.
+Result<Moves> MovesForLost(FileSystem& fs, const std::string& directory, const std::string& own, const SetMember& lost) {
+  const auto is_of_lost = [&](const std::string& path) {
+    const auto peek = PeekSidecar(fs, path);
+    return peek.ok() && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid == lost.set && peek->rank == lost.rank;
+  };
+  if (is_of_lost(own)) return Moves{{}, true};
+  Directory around(fs, directory);
+  for (const std::string& name : around.Sidecars()) {
+    const std::string path = JoinPath(directory, name);
+    if (!is_of_lost(path) || around.HomeOf(name)) continue;
+    LZY_ASSIGN_OR_RETURN(const Claim occupant, ClaimOf(fs, directory, own));
+    if (!occupant.there) return Moves{{{path, own}, false}};
+    if (occupant.home.empty() || occupant.home == own) return Moves{{{own, path}, true}};
+    LZY_ASSIGN_OR_RETURN(Chain chain, ChainFrom(fs, directory, own));
+    if (chain.empty() || chain.names.back() != path) return Moves{{}, true};
+    chain.cycle = true;
+    return Moves{std::move(chain)};
+  }
+  return Moves{{}, true};
+}
+
+Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own,
+                        const RehomeOptions& options) {
+  if (!fs.Stat(data).ok()) {
+    if (options.lost) return MovesForLost(fs, directory, own, *options.lost);
+    return Moves{{}, true};  // what is under its name is its
+  }
   LZY_ASSIGN_OR_RETURN(const Claim occupant, ClaimOf(fs, directory, own));
   if (occupant.home == own) return Moves{{}, true};
   if (!occupant.home.empty()) {
     LZY_ASSIGN_OR_RETURN(Chain chain, ChainFrom(fs, directory, own));
-    return Moves{std::move(chain)};
+    return Moves{std::move(chain), false, options.occupants};
   }
   auto found = FindSidecar(fs, data);
   if (!found.ok() || BaseNameOf(*found) == BaseNameOf(own)) return Moves();
-  return Moves{{{*found, own}, false}};
+  // It can be used where it is, so nothing has to make room for it.
+  const Occupants occupants = options.occupants == Occupants::kGo ? Occupants::kGo : Occupants::kStay;
+  return Moves{{{JoinPath(directory, BaseNameOf(*found)), own}, false}, false, occupants};
 }
 
 // From the free end of the chain to its beginning, so each rename goes to a name that is free by then. Of a cycle, the
 // last sidecar steps aside first, and takes the place that is left. False when something stood in the way.
-Result<bool> Move(FileSystem& fs, const Chain& chain, Clock::time_point deadline) {
+Result<bool> Move(FileSystem& fs, const Chain& chain, Occupants occupants, Clock::time_point deadline) {
   const std::vector<std::string>& names = chain.names;
   const std::string aside = TemporarySidecarPath(names.back());
   if (chain.cycle) LZY_RETURN_IF_ERROR(fs.Rename(names.back(), aside));
   Result<bool> moved = true;
   std::size_t hole = names.size() - 1;
   for (; hole > 0; --hole) {
-    moved = MoveInto(fs, names[hole - 1], names[hole], deadline);
+    moved = MoveInto(fs, names[hole - 1], names[hole], occupants, deadline);
     if (!moved.ok() || !*moved) break;
     MoveIndex(fs, names[hole - 1], names[hole]);
   }
@@ -179,16 +219,20 @@ Result<bool> Move(FileSystem& fs, const Chain& chain, Clock::time_point deadline
 }  // namespace
 
 // A look without the lock comes first. If there is something to move, it is looked at again under the lock.
-Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, std::uint32_t timeout_seconds) {
-  const auto deadline = Clock::now() + std::chrono::seconds(timeout_seconds);
+Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options) {
+  const auto deadline = Clock::now() + std::chrono::seconds(options.timeout_seconds);
   LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(real));
   const std::string directory = DirectoryOf(real);
+  const auto where_it_is = [&]() -> Result<std::string> {
+    auto found = FindSidecar(fs, real);
+    return found.ok() ? *found : own;
+  };
   for (;;) {
     // Most often there is nothing to do, and nobody else at it: then no lock is taken.
     const auto somebody_moves = [&] { return fs.Stat(MoveLock::PathIn(directory), /*follow=*/false).ok(); };
     const bool moving = somebody_moves();
-    LZY_ASSIGN_OR_RETURN(Moves next, NextMoves(fs, directory, real, own));
+    LZY_ASSIGN_OR_RETURN(Moves next, NextMoves(fs, directory, real, own, options));
     if (next.chain.empty()) {
       const bool absent = !fs.Stat(own, /*follow=*/false).ok();
       if (next.sure || (absent && !moving && !somebody_moves())) return own;
@@ -197,13 +241,13 @@ Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, std::ui
     // A leftover that cannot be opened keeps nobody from what needs no move.
     if (!lock.ok() && lock.status().code() != Code::kBusy && next.chain.empty()) return own;
     if (!lock.ok()) return lock.status();
-    LZY_ASSIGN_OR_RETURN(next, NextMoves(fs, directory, real, own));
+    LZY_ASSIGN_OR_RETURN(next, NextMoves(fs, directory, real, own, options));
     if (next.chain.empty()) return own;
-    auto moved = Move(fs, next.chain, deadline);
+    auto moved = Move(fs, next.chain, next.occupants, deadline);
     // What is gone was taken by somebody who holds no lock here, e.g. a program that deletes its files: look again.
     if (moved.status().code() == Code::kNotFound && Clock::now() < deadline) continue;
     if (!moved.ok()) return moved.status();
-    if (!*moved) return own;
+    if (!*moved) return options.occupants == Occupants::kGo ? own : where_it_is();
   }
 }
 

@@ -6,20 +6,43 @@
 //
 // Programs write a temporary file and rename it, and rotate files by renaming them. Then names of sidecars are wrong
 // until somebody writes. Readers find the right sidecar wherever it is (names/lookup); writers call Rehome first, so
-// that from then on the name is right. No sidecar that belongs to a file is ever overwritten. Local.
+// that from then on the name is right. No sidecar that belongs to a file is ever overwritten, nor one of a set whose
+// other members may need it, unless a program replaces the set. Local.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/file.h"
 #include "base/status.h"
+#include "sidecar/sidecar_format.h"
 
 namespace lzy {
 
+/// What becomes of a sidecar whose file is not in the directory any more, and whose name is needed for another one. It may
+/// be the last to know what the file was.
+enum class Occupants {
+  kStay,   ///< it stays, and the other sidecar keeps its old name: for repairs, and for whoever protects nothing new
+  kYield,  ///< it goes if a file could have no sidecar otherwise: the file that had its name was replaced by another one
+  kGo,     ///< it goes: for programs, which replace what they wrote before
+};
+/// A member of a set. The sidecar that was made for it is known by these two, whatever its name.
+struct SetMember {
+  Uuid set{};
+  std::uint32_t rank = 0;
+};
+struct RehomeOptions {
+  std::uint32_t timeout_seconds = 60;
+  Occupants occupants = Occupants::kStay;
+  std::optional<SetMember> lost = {};
+};
+
 /// Makes sure that the name of `data_path`'s sidecar means its sidecar: a sidecar under that name that belongs to a
-/// file renamed away follows that file, and one that belongs to `data_path` under its earlier name comes here. Returns
-/// the sidecar's path, whether or not there is one now. Any number of processes may do this at once, for the same files
-/// or for such as were swapped; kBusy if another one keeps a sidecar in the way locked for `timeout_seconds`.
-Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, std::uint32_t timeout_seconds = 60);
+/// file renamed away follows that file, and one that belongs to `data_path` under its earlier name comes here. If the
+/// file is lost and options.lost is given, the sidecar of that member comes here, and the one that has the name goes to
+/// its file. Returns the path of the file's sidecar, whether or not there is one now: as a rule that of its name, and
+/// another one if a sidecar that has to stay is in the way. Any number of processes may do this at once, for the same
+/// files or for such as were swapped; kBusy if another one keeps a sidecar in the way locked for `timeout_seconds`.
+Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options = {});
 
 }  // namespace lzy

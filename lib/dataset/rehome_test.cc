@@ -154,7 +154,7 @@ TEST_F(RehomeTest, AnIndexOfObjectsFollowsItsSidecar) {
   for (const char* name : {"s.0", "s.2"}) WriteFile(dir_ / (std::string(".LZY-index.") + name), RandomBytes(rng_, 10));
   const auto index = ReadFile(dir_ / ".LZY-index.s.0");
   Rename("s.0", "x");
-  ASSERT_OK(Rehome(fs_, dir_ / "x", 5));
+  ASSERT_OK(Rehome(fs_, dir_ / "x", {5}));
   EXPECT_EQ(ReadFile(dir_ / ".LZY-index.x"), index);
   EXPECT_NE(access((dir_ / ".LZY-index.s.0").c_str(), F_OK), 0);
   EXPECT_EQ(access((dir_ / ".LZY-index.s.2").c_str(), F_OK), 0);

@@ -81,6 +81,11 @@ struct FileView : FileFacts {
   bool seen = false;  ///< somebody sees data or sidecar
   Stamp stamp;  ///< as committed
   std::int64_t commit_clock_ns = 0;
+  /// Set by Examine for a file that differs from its sidecar: the file that was committed with this content, by another
+  /// sidecar in reach (names/contents) or by this set. Somebody put it here; it is no damage.
+  std::string proven_by;
+  /// Set by Examine: by inode and birth it is another file, and no block of it, of several, is as committed.
+  bool is_another = false;
   /// Committed leaves, as far as known here.
   const Tree* data_tree() const {
     return proven_data ? &*proven_data : sidecar ? &sidecar->contents().data_tree : nullptr;

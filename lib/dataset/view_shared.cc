@@ -11,6 +11,8 @@
 #include "comm/records.h"
 #include "dataset/member.h"
 #include "dataset/parts.h"
+#include "names/contents.h"
+#include "names/lookup.h"
 #include "sidecar/contents.h"
 
 namespace lzy {
@@ -49,20 +51,25 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   // Rank 0 takes the lock; the others read what it leaves.
   const bool first = context.comm.rank() == 0;
   Summary summary;
-  const auto open = [&](bool write) -> Status {
-    LZY_ASSIGN_OR_RETURN(summary, OpenMember(context, ref.kind, ref.path, write, file));
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
+    if (!first) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(summary, OpenMember(context, ref.kind, ref.path, request.write, file));
     return Status::Ok();
-  };
-  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return first ? open(request.write) : Status::Ok(); }));
+  }));
+  // Which sidecar it is, rank 0 may know by content.
+  LZY_RETURN_IF_ERROR(BroadcastRecord(context.comm, summary));
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     if (first) return Status::Ok();
-    LZY_RETURN_IF_ERROR(open(false));
+    if (summary.present && summary.fault == SidecarFault::kNone) {
+      const std::string real = FollowLink(context.fs, ref.path);
+      RememberProven(context.fs, DirectoryOf(real), BaseNameOf(real), BaseNameOf(summary.sidecar_path));
+    }
+    LZY_RETURN_IF_ERROR(OpenMember(context, ref.kind, ref.path, false, file).status());
     if (!request.write || file.data == nullptr) return Status::Ok();
     if (auto writable = OpenData(context.fs, ref.kind, ref.path, true); writable.ok())
       file.data = std::move(writable).value();
     return Status::Ok();
   }));
-  LZY_RETURN_IF_ERROR(BroadcastRecord(context.comm, summary));
   Fill(file, summary);
   file.path = ref.path;
   view.recovered = summary.recovered;

@@ -15,6 +15,7 @@
 #include "mend/mend.h"
 #include "mend/mend_plan.h"
 #include "mend/replica.h"
+#include "names/contents.h"
 #include "names/lookup.h"
 #include "remote/files.h"
 
@@ -70,21 +71,51 @@ DatasetState StateAfter(const DatasetReport& report) {
   return state == DatasetState::kIntact && mended ? DatasetState::kRestored : state;
 }
 
-// Before the locks are taken, so that each sidecar is under the name of its file.
+// The version of the set whose members are here under the names that PATH gives them: the newest.
+std::optional<SetMember> NewestSet(const Context& context, const DatasetRef& dataset) {
+  std::optional<Peek> newest;
+  for (const auto& [rank, path] : dataset.members) {
+    if (!context.fs.Stat(path).ok()) continue;
+    const auto peek = FindAndPeek(context.fs, path);
+    const bool of_set = peek.ok() && peek->committed && peek->kind == DatasetKind::kSet;
+    if (of_set && (!newest || peek->wall_time_ns > newest->wall_time_ns)) newest = *peek;
+  }
+  return newest ? std::optional(SetMember{newest->uuid, 0}) : std::nullopt;
+}
+
+// Before the locks are taken, so that each sidecar is under the name of its file. Members that are there come first, so
+// the names of those that are lost are free for their own sidecars.
 Status RehomeAll(const Context& context, const DatasetRef& dataset) {
-  const auto rehome = [&](const std::string& path) {
+  const auto rehome = [&](const std::string& path, std::optional<SetMember> lost = {}) {
     // A name too long for a sidecar is no mistake of whoever asks what is protected.
     const Status found = FindSidecar(context.fs, path).status();
-    return found.code() == Code::kUnprotected ? found : Rehome(context.fs, path).status();
+    const RehomeOptions options{context.options.timeout_seconds, Occupants::kStay, lost};
+    return found.code() == Code::kUnprotected ? found : Rehome(context.fs, path, options).status();
   };
   return AgreeOn(context.comm, [&]() -> Status {
     if (dataset.kind == DatasetKind::kShared) {
       return context.comm.rank() == 0 ? rehome(dataset.path) : Status::Ok();
     }
+    std::vector<std::pair<std::uint32_t, std::string>> gone;
     for (const auto& [rank, path] : dataset.members) {
-      if (dataset.IsDealtHere(rank)) LZY_RETURN_IF_ERROR(rehome(path));
+      if (!dataset.IsDealtHere(rank)) continue;
+      if (!context.fs.Stat(path).ok()) gone.emplace_back(rank, path);
+      LZY_RETURN_IF_ERROR(rehome(path));
+    }
+    const auto set = gone.empty() ? std::nullopt : NewestSet(context, dataset);
+    for (const auto& [rank, path] : gone) {
+      if (set) LZY_RETURN_IF_ERROR(rehome(path, SetMember{set->set, rank}));
     }
     return Status::Ok();
+  });
+}
+
+// Content goes before stamps. Sidecars of other ranks are not asked: rank 0 tells which one it is (OpenShared).
+Status AdoptShared(const Context& context, const DatasetRef& dataset) {
+  if (dataset.kind != DatasetKind::kShared) return Status::Ok();
+  return AgreeOn(context.comm, [&]() -> Status {
+    if (context.comm.rank() != 0) return Status::Ok();
+    return AdoptByContent(context.fs, FollowLink(context.fs, dataset.path), context.options.key.get()).status();
   });
 }
 
@@ -217,6 +248,7 @@ Status LookInReplica(const Context& context, DatasetView& view, const Job& job, 
 // The whole sequence. A plain restore of lost members first tries the short way, which reads survivors once.
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   const bool write = job.mend && !job.dry_run;
+  LZY_RETURN_IF_ERROR(AdoptShared(context, dataset));
   if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write, job.placing}));
   if (job.leave_written && LeaveForLater(view, report)) return Status::Ok();

@@ -11,10 +11,26 @@
 #include "base/file.h"
 #include "comm/records.h"
 #include "dataset/parts.h"
+#include "names/contents.h"
+#include "names/lookup.h"
 #include "tuning/tuning.h"
 
 namespace lzy {
 namespace {
+
+// Blocks that differ, on the device too.
+std::uint64_t CountBad(const std::vector<BadBlocks>& list) {
+  std::uint64_t count = 0;
+  for (const BadBlocks& bad : list) count += bad.transient ? 0 : bad.count;
+  return count;
+}
+
+// A file whose content was committed under another name.
+struct ProvenFile {
+  std::uint32_t ensemble = 0, file = 0;
+  std::string by;
+  LZY_FIELDS(ensemble, file, by)
+};
 
 // What a rank found in one file.
 struct FoundIn {
@@ -128,6 +144,7 @@ class Examiner {
     };
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { return ForEachFileOfMine(examine); }));
     LZY_RETURN_IF_ERROR(Unite(mine, findings));
+    LZY_RETURN_IF_ERROR(TellOthersContent(findings));
     watch.AddTo(findings.seconds);
     return findings;
   }
@@ -157,6 +174,7 @@ class Examiner {
     }
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { return FinishPortion(mine); }));
     LZY_RETURN_IF_ERROR(Unite(mine, findings));
+    LZY_RETURN_IF_ERROR(TellOthersContent(findings));
     watch.AddTo(findings.seconds);
     return findings;
   }
@@ -221,6 +239,69 @@ class Examiner {
     }
     LZY_ASSIGN_OR_RETURN(findings.bytes_read, context_.comm.AllReduceSum(bytes_read_));
     return Status::Ok();
+  }
+
+  // Files whose data differ may be right as they are: what another sidecar committed, or another file altogether. No
+  // repair may write to them, so this is known before anything is judged. Collective only if anything differs.
+  Status TellOthersContent(const Findings& findings) {
+    bool any = false;
+    for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
+      for (std::uint32_t f = 0; f < view_.ensembles[e].files.size(); ++f) {
+        FileView& file = view_.ensembles[e].files[f];
+        const std::uint64_t blocks = view_.ensembles[e].layout->data_blocks(f), bad = CountBad(findings.files[e][f].data);
+        any = any || (bad > 0 && file.present);
+        file.is_another = blocks > 1 && bad >= blocks && file.present && file.sidecar_usable() && !MayBe(file.stat, file.stamp);
+      }
+    }
+    if (!any) return Status::Ok();
+    std::vector<ProvenFile> mine;
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] {
+      if (shared_ && context_.comm.rank() != 0) return Status::Ok();
+      return ForEachFileOfMine([&](const Ensemble& ensemble, std::uint32_t e, std::uint32_t f) -> Status {
+        const FileView& file = ensemble.files[f];
+        const std::uint64_t bad = CountBad(findings.files[e][f].data);
+        if (bad == 0 || !file.present) return Status::Ok();
+        const std::string real = FollowLink(context_.fs, file.path);
+        auto prover = FindProver(context_.fs, real, file.sidecar_path, context_.options.key.get());
+        if (prover.ok() && *prover) {
+          mine.push_back({e, f, (*prover)->owner});
+        } else if (!shared_ && 2 * bad > ensemble.layout->data_blocks(f)) {
+          if (const auto other = OtherMemberIn(ensemble, e, f)) mine.push_back({e, f, *other});
+        }
+        return Status::Ok();
+      });
+    }));
+    LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(context_.comm, mine));
+    for (const ProvenFile& one : all) view_.ensembles.at(one.ensemble).files.at(one.file).proven_by = one.by;
+    return Status::Ok();
+  }
+
+  // Members may have been exchanged, also between nodes that do not see each other's sidecars. All sidecars of a set
+  // record the roots of their group, and those are all that is needed.
+  std::optional<std::string> OtherMemberIn(const Ensemble& ensemble, std::uint32_t e, std::uint32_t f) {
+    const FileView& file = ensemble.files[f];
+    const std::uint64_t size = file.stat.size, block = ensemble.layout->block_size();
+    const auto is_candidate = [&](const MemberRecord& record) { return record.rank != file.rank && record.size == size; };
+    const bool any = std::ranges::any_of(view_.ensembles, [&](const Ensemble& one) {
+      return std::ranges::any_of(one.records, is_candidate);
+    });
+    if (!any || size == 0 || file.data == nullptr || e >= view_.ensembles.size()) return std::nullopt;
+    const std::uint64_t blocks = (size + block - 1) / block;
+    TreeBuilder builder(TreeKind::kData, blocks, size, {});
+    bool readable = true;
+    const BlockStream stream = DataStream(block, size, file.data.get(), nullptr, ensemble.key.get());
+    const Status read = CheckInPieces(stream, {0, blocks}, settings_, [&](std::uint64_t, const CheckResult& found) {
+      readable = readable && found.bad.empty();
+      builder.Add(found.leaves);
+    });
+    if (!read.ok() || !readable) return std::nullopt;
+    const Hash root = builder.Finish().Root();
+    for (const Ensemble& one : view_.ensembles) {
+      for (std::uint32_t i = 0; i < one.records.size(); ++i) {
+        if (is_candidate(one.records[i]) && one.records[i].data_root == root) return one.files[i].path;
+      }
+    }
+    return std::nullopt;
   }
 
   std::uint64_t BytesOfRows(Interval rows) const {

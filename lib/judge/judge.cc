@@ -51,6 +51,8 @@ DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& byt
   const bool named = file.intent && InIntent(*file.intent, bytes);
   const bool repairing = named && IsOfRepair(*file.intent);
   if (named && !repairing) return DamageCause::kAtRisk;
+  // What is right somewhere else was put here by somebody.
+  if (!file.proven_by.empty() || file.is_another) return DamageCause::kStale;
   // An old state of the file, as a backup or a node that was away has it. Nobody edited it.
   if (file.IsOfThePast()) return DamageCause::kHash;
   if (!repairing && (file.stat.mtime_ns != file.stamp.mtime_ns || Racy(file))) return DamageCause::kStale;
@@ -198,6 +200,11 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
     report.warnings.push_back(fmt::format("{}: {}", file.path,
                                           view.IsLeftover(file) ? "is left over from an older set and not part of this one; it was not looked at"
                                                    : "matches the set's pattern but is not protected; lzy-protect makes it a member"));
+  }
+  for (const FileView& file : view.files()) {
+    if (file.proven_by.empty()) continue;
+    report.warnings.push_back(fmt::format("{}: it holds what '{}' was at its last commit: it was renamed, swapped or copied. No "
+                                          "repair writes to it without --force", file.path, file.proven_by));
   }
   report.path = view.ref.path;
   report.kind = view.ref.kind;

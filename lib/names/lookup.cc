@@ -7,18 +7,16 @@
 #include <algorithm>
 #include <iterator>
 
+#include "names/contents.h"
 #include "names/set_names.h"
 #include "sidecar/names.h"
 
 namespace lzy {
 namespace {
 
-bool HasSizeAndTime(const FileStat& file, const Stamp& stamp) {
-  return file.size == stamp.size && file.mtime_ns == stamp.mtime_ns;
-}
-
+// The file that was committed, as it was committed, for all that a stat tells.
 bool IsStamped(const FileStat& file, const Stamp& stamp) {
-  return stamp.inode == file.inode && HasSizeAndTime(file, stamp);
+  return IsSameFile(file, stamp) && HasSizeAndTime(file, stamp);
 }
 
 // What is known of `name`; calls `find` only at the first time. References stay valid, because maps do not move nodes.
@@ -99,11 +97,6 @@ std::optional<FileStat> Directory::StatOf(const std::string& name) {
   return stat.ok() && stat->type == FileStat::Type::kRegular ? std::optional(*stat) : std::nullopt;
 }
 
-bool Directory::HasStamp(const std::string& name, const Stamp& stamp) {
-  const auto stat = StatOf(name);
-  return stat && IsStamped(*stat, stamp);
-}
-
 bool Directory::OfSameSet(const std::string& sidecar, const Peek& peek) {
   if (peek.kind != DatasetKind::kSet || !IsRegular(sidecar)) return false;
   const auto& other = PeekAt(sidecar);
@@ -168,13 +161,14 @@ std::string Directory::SidecarOf(const std::string& name) {
   });
 }
 
-// In this order, cheapest and surest first:
+// The table of docs/design.md §7, cheapest and surest first:
 //  1. the file is gone: the sidecar of its name, if there is one;
 //  2. the sidecar of its name has its stamp;
-//  3. the file is new, and there is no sidecar of its name: none;
-//  4. the sidecar of its name has its inode: that one, unless another sidecar has its stamp;
-//  5. any sidecar with its stamp, else the latest one with its inode and time of birth;
-//  6. the sidecar of its name, if it is not known to be another file's.
+//  3. content proved which one it is (names/contents);
+//  4. the file is new, and there is no sidecar of its name: none;
+//  5. the sidecar of its name has its inode and time of birth, or its size and mtime;
+//  6. any sidecar with its stamp, else the latest one with its inode and time of birth;
+//  7. the sidecar of its name, if it is not known to be another file's.
 std::string Directory::FindSidecarOf(const std::string& name) {
   std::string own = kSidecarPrefix + name;
   const bool has_own = IsRegular(own);
@@ -183,22 +177,15 @@ std::string Directory::FindSidecarOf(const std::string& name) {
   const Peek* peek = has_own && PeekAt(own).ok() ? &*PeekAt(own) : nullptr;
   const bool regular = data->type == FileStat::Type::kRegular;
   if (peek != nullptr && peek->committed && regular && IsStamped(*data, peek->stamp)) return own;
+  if (regular) {
+    if (auto proven = ProvenSidecar(fs_, path_, name)) return *proven;
+  }
   // A file that a program has just created was not renamed. This spares looking into every sidecar of a directory that
   // a program fills.
   const bool looks_new = LooksNew(*data);
   if (!has_own && looks_new) return "";
-  const bool is_own = peek != nullptr && MayBe(*data, peek->stamp);
-  // Inode and time of birth are those of no other file.
-  if (is_own && data->birth_ns != 0 && peek->stamp.birth_ns != 0) return own;
+  if (peek != nullptr && Claims(*data, own, *peek)) return own;
   if (!Around().status().ok()) return has_own ? own : "";
-  if (is_own) {
-    // As a rule it was edited, or never committed yet. But inodes are given out again: this may be a file for which
-    // another sidecar was committed, and which was renamed to this name. That sidecar then has no file of its own
-    // name. Only such sidecars are looked at, which spares looking into all of them.
-    const std::vector<std::string> others = Around().without_owner();
-    const auto it = std::ranges::find_if(others, [&](const std::string& sidecar) { return HomeByStamp(sidecar) == name; });
-    return it != others.end() ? *it : own;
-  }
   if (!looks_new || data->birth_ns == 0) {
     // Several sidecars may claim one inode. A stamp wins at once; among the others, the latest commit.
     std::string latest;
@@ -211,6 +198,13 @@ std::string Directory::FindSidecarOf(const std::string& name) {
   }
   // A sidecar that was committed for another file says nothing about this one, although it has the name.
   return has_own && !HomeByStamp(own) && !HomeByInode(own) ? own : "";
+}
+
+// Whether the file of a sidecar's own name is the one that the sidecar was made for, or (by size and mtime) a copy of it,
+// as a restored backup is. No file of another name takes such a sidecar away.
+bool Directory::Claims(const FileStat& file, const std::string& sidecar, const Peek& peek) const {
+  if (IsSameFile(file, peek.stamp)) return true;
+  return peek.committed && HasSizeAndTime(file, peek.stamp) && !IsMisplaced(sidecar, peek);
 }
 
 // By the pattern alone: the other member's own sidecar may be lost.
@@ -241,12 +235,15 @@ std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
   return home && SidecarOf(*home) == sidecar ? home : std::nullopt;
 }
 
-bool Directory::FitsOwnSidecar(const std::string& name, const FileStat& file) {
+bool Directory::IsClaimed(const std::string& sidecar, const Peek& peek) {
+  const auto owner = DataPathOf(sidecar);
+  const auto namesake = owner ? StatOf(*owner) : std::nullopt;
+  return namesake && !ProvenSidecar(fs_, path_, *owner) && Claims(*namesake, sidecar, peek);
+}
+
+bool Directory::HasOwnSidecar(const std::string& name, const FileStat& file) {
   const std::string own = kSidecarPrefix + name;
-  const bool fits =
-      IsRegular(own) && PeekAt(own).ok() && PeekAt(own)->committed && HasSizeAndTime(file, PeekAt(own)->stamp);
-  // Not if the sidecar is another file's, of which this one may be a copy.
-  return fits && !HomeByStamp(own);
+  return IsRegular(own) && PeekAt(own).ok() && Claims(file, own, *PeekAt(own));
 }
 
 bool Directory::OthersAreAtHome(const std::string& owner, const Peek& peek) {
@@ -256,30 +253,29 @@ bool Directory::OthersAreAtHome(const std::string& owner, const Peek& peek) {
   });
 }
 
-// An inode says less than a stamp. Some file systems give it out again at once; on others it changes with each mount.
-// So the time of birth must be known and the same, and nothing may speak against it.
+// Members that were exchanged keep the sidecars of their names, unless it was the sidecars that were exchanged.
+bool Directory::IsExchanged(const std::string& name, const std::string& sidecar, const Peek& peek) {
+  const auto owner = DataPathOf(sidecar);
+  const bool other_member = owner && (OfSameSet(kSidecarPrefix + name, peek) || NamesMember(name, *owner, peek));
+  return other_member && !IsMisplaced(sidecar, peek);
+}
+
+// The file was changed since the commit. So its inode and birth are all that there is to go by, and nothing may speak
+// against them.
 std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
   return Once(home_by_inode_, sidecar, [&]() -> std::optional<std::string> {
     const auto& peek = PeekAt(sidecar);
     const auto owner = DataPathOf(sidecar);
     // A sidecar that was never committed and has a temporary name is just being made.
     if (!peek.ok() || (!peek->committed && !owner) || HomeByStamp(sidecar)) return std::nullopt;
+    // The file of the sidecar's own name speaks against it if it took the place of a member that was moved away.
     const auto namesake = owner ? StatOf(*owner) : std::nullopt;
-    // The file of the sidecar's own name speaks against it in three cases. It is that very file.
-    if (namesake && MayBe(*namesake, peek->stamp)) return std::nullopt;
-    // Or it is a copy of the committed file, restored with its times.
-    if (namesake && peek->committed && HasSizeAndTime(*namesake, peek->stamp)) return std::nullopt;
-    // Or it took the place of a member that was moved away.
-    const bool misplaced = IsMisplaced(sidecar, *peek);
-    if (namesake && !misplaced && OthersAreAtHome(*owner, *peek)) return std::nullopt;
+    if (namesake && IsClaimed(sidecar, *peek)) return std::nullopt;
+    if (namesake && !IsMisplaced(sidecar, *peek) && OthersAreAtHome(*owner, *peek)) return std::nullopt;
     for (const std::string& name : FilesOf(peek->stamp.inode)) {
       const auto file = StatOf(name);
-      // A candidate must have the same birth, no fitting sidecar of its own, and no name of another member.
-      const bool told = file && file->birth_ns != 0 && peek->stamp.birth_ns != 0;
-      if (!told || !MayBe(*file, peek->stamp) || FitsOwnSidecar(name, *file)) continue;
-      const bool other_member = owner && (OfSameSet(kSidecarPrefix + name, *peek) || NamesMember(name, *owner, *peek));
-      if (other_member && !misplaced) continue;
-      return name;
+      if (!file || !IsSameFile(*file, peek->stamp) || HasOwnSidecar(name, *file)) continue;
+      if (!IsExchanged(name, sidecar, *peek)) return name;
     }
     return std::nullopt;
   });
@@ -289,18 +285,41 @@ std::optional<std::string> Directory::HomeByStamp(const std::string& sidecar) {
   return Once(home_by_stamp_, sidecar, [&]() -> std::optional<std::string> {
     const auto& peek = PeekAt(sidecar);
     if (!peek.ok() || !peek->committed) return std::nullopt;
+    if (auto proven = ProvenHome(fs_, path_, sidecar)) return proven;
     const auto owner = DataPathOf(sidecar);
     // Hard links have the same stamp; the name decides among them.
-    if (owner && HasStamp(*owner, peek->stamp)) return owner;
+    if (IsClaimed(sidecar, *peek)) return HasSizeAndTime(*StatOf(*owner), peek->stamp) ? owner : std::nullopt;
     for (const std::string& name : FilesOf(peek->stamp.inode)) {
-      if (!HasStamp(name, peek->stamp)) continue;
-      // Members that were exchanged keep the sidecars of their names, unless it was the sidecars that were exchanged.
-      const bool other_member = owner && (OfSameSet(kSidecarPrefix + name, *peek) || NamesMember(name, *owner, *peek));
-      if (other_member && !IsMisplaced(sidecar, *peek)) return std::nullopt;
-      return name;
+      const auto file = StatOf(name);
+      if (!file || !IsStamped(*file, peek->stamp)) continue;
+      if (IsExchanged(name, sidecar, *peek)) return std::nullopt;
+      if (!HasOwnSidecar(name, *file)) return name;
     }
     return std::nullopt;
   });
+}
+
+std::optional<std::string> Directory::HomeByContent(const std::string& sidecar) {
+  const auto& peek = PeekAt(sidecar);
+  const auto owner = DataPathOf(sidecar);
+  if (!owner || !peek.ok() || !peek->committed || peek->kind == DatasetKind::kSet || IsRegular(*owner)) return std::nullopt;
+  if (!unowned_) {
+    unowned_.emplace();
+    for (const std::string& name : names_) {
+      if (IsLzyName(name) || names_.contains(kSidecarPrefix + name) || !SidecarOf(name).empty()) continue;
+      if (const auto file = StatOf(name)) unowned_->emplace(file->size, name);
+    }
+  }
+  const auto [begin, end] = unowned_->equal_range(peek->stamp.size);
+  for (auto at = begin; at != end; ++at) {
+    const auto holds = HoldsCommitted(fs_, PathOf(at->second), PathOf(sidecar), nullptr);
+    if (!holds.ok() || !*holds) continue;
+    RememberProven(fs_, path_, at->second, sidecar);
+    sidecar_of_[at->second] = sidecar;
+    home_by_stamp_[sidecar] = at->second;
+    return at->second;
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> Directory::UserOf(const std::string& sidecar) {
@@ -314,11 +333,11 @@ std::optional<std::string> Directory::UserOf(const std::string& sidecar) {
 std::optional<std::string> Directory::OtherMemberIn(const std::string& name) {
   const auto data = fs_.Stat(PathOf(name), /*follow=*/false);
   const std::string own = SidecarOf(name);
-  if (!data.ok() || own.empty() || !PeekAt(own).ok() || PeekAt(own)->stamp.inode == data->inode) return std::nullopt;
+  if (!data.ok() || own.empty() || !PeekAt(own).ok() || IsSameFile(*data, PeekAt(own)->stamp)) return std::nullopt;
   const Asking asking(*this, name);
   for (const std::string& sidecar : SidecarsFor(data->inode)) {
     const auto& other = PeekAt(sidecar);
-    if (sidecar != own && other.ok() && OfSameSet(own, *other) && HasStamp(name, other->stamp)) return DataPathOf(sidecar);
+    if (sidecar != own && other.ok() && OfSameSet(own, *other) && IsStamped(*data, other->stamp)) return DataPathOf(sidecar);
   }
   return std::nullopt;
 }

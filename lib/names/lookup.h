@@ -1,9 +1,11 @@
 #pragma once
 // Which sidecar belongs to which file of a directory (docs/design.md §7, "Owners of sidecars").
 //
-// Files are renamed, swapped and rotated after their commit, so a name is only the first guess. The stamp (inode, size,
-// mtime) decides. If a file was changed and renamed, inode and time of birth decide. Readers ask FindSidecar; writers
-// then rename the sidecar to match (dataset/rehome). names/survey asks a Directory for many files at once.
+// Files are renamed, swapped and rotated after their commit, and put back from backups, so a name is only the first guess.
+// The sidecar of the own name counts if the file is the one that was committed, or has its size and mtime. Otherwise
+// inode and time of birth, both together, tell which file was renamed. Content goes before all of these: names/contents
+// remembers what it proved. Readers ask FindSidecar; writers then rename the sidecar to match (dataset/rehome).
+// names/survey asks a Directory for many files at once.
 //
 // Everything here only reads, is local to one process, and follows no symbolic link within the directory.
 
@@ -47,6 +49,9 @@ class Directory {
   /// The inverse of SidecarOf: the home of `sidecar`, or a file of its own name that was edited. None if that file is
   /// missing or has another sidecar.
   std::optional<std::string> UserOf(const std::string& sidecar);
+  /// For a sidecar whose file is gone, while no stamp tells where: a file without a sidecar that holds what was
+  /// committed. Reads files of that size. Remembers the answer (names/contents).
+  std::optional<std::string> HomeByContent(const std::string& sidecar);
   /// If the file `name` was another member of its set at the last commit: the name that it had then.
   std::optional<std::string> OtherMemberIn(const std::string& name);
   /// Patterns of the sets that have committed sidecars here, derived from the places of these sidecars. The file `name`,
@@ -62,8 +67,8 @@ class Directory {
   std::string FindSidecarOf(const std::string& name);
   /// The regular file `name`; none if it is missing or something else.
   std::optional<FileStat> StatOf(const std::string& name);
-  /// True if the file `name` has inode, size and mtime of `stamp`. The device number does not count; see MayBe.
-  bool HasStamp(const std::string& name, const Stamp& stamp);
+  /// Whether `file`, which has the name of `sidecar`, is the one that the sidecar was made for, or a copy of it.
+  bool Claims(const FileStat& file, const std::string& sidecar, const Peek& peek) const;
   /// The file that has the sidecar's stamp. This one and the next remember their answers.
   std::optional<std::string> HomeByStamp(const std::string& sidecar);
   /// A file of another name that was changed since the commit of the sidecar (or since it was made, if it was never
@@ -72,9 +77,12 @@ class Directory {
   /// Whether other members of the set of which `owner` is one still are the files that they were. Then the set was not
   /// renamed. One member was moved away, and the file that now has its name took its place.
   bool OthersAreAtHome(const std::string& owner, const Peek& peek);
-  /// Whether the sidecar of the name `name` was committed for a file of this size and mtime, whatever its inode: a
-  /// copy.
-  bool FitsOwnSidecar(const std::string& name, const FileStat& file);
+  /// Whether the file that has the name of `sidecar` is there and claims it.
+  bool IsClaimed(const std::string& sidecar, const Peek& peek);
+  /// Whether the file `name` claims the sidecar of its own name.
+  bool HasOwnSidecar(const std::string& name, const FileStat& file);
+  /// Whether `name`, which has the inode of `sidecar`, is another member of its set.
+  bool IsExchanged(const std::string& name, const std::string& sidecar, const Peek& peek);
   /// Whether `sidecar` is of the set of `peek`.
   bool OfSameSet(const std::string& sidecar, const Peek& peek);
   /// Whether `name` is the name of another member of the set of `owner`, by the set's pattern. Its sidecar may be lost.
@@ -104,6 +112,7 @@ class Directory {
   bool looked_now_ = false;  // look_ is no older than this object
   std::string asking_;
   std::map<std::string, Result<Peek>> peeks_;
+  std::optional<std::multimap<std::uint64_t, std::string>> unowned_;  // files without a sidecar, by size
   std::map<std::string, std::string> sidecar_of_;                     // by file
   std::map<std::string, std::optional<std::string>> home_by_stamp_;  // by sidecar
   std::map<std::string, std::optional<std::string>> home_by_inode_;
@@ -111,8 +120,9 @@ class Directory {
 
 /// The path of the sidecar of `data_path`, in the same directory. Symbolic links are followed first. It is, in this
 /// order:
-///  - the sidecar whose stamp says that it was committed for this file, under whatever name;
-///  - for a file that was changed since, the sidecar with its inode and time of birth;
+///  - the one that content proved (names/contents);
+///  - ".LZY.<name>" if its stamp has the size and mtime of the file, or its inode and time of birth;
+///  - the sidecar of another name with inode and time of birth of the file, if no file of that name claims it;
 ///  - ".LZY.<name>", unless that was committed for a file that has another name by now.
 /// kNotFound: it has none. kUnprotected: its name is too long to have one. The sidecar found may be damaged.
 Result<std::string> FindSidecar(FileSystem& fs, const std::string& data_path);

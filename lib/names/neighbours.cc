@@ -133,7 +133,6 @@ void Neighbours::SeeSidecars(FileSystem& fs, const std::string& directory, const
     const auto owner = DataPathOf(name);
     // Temporary names are kept, too; they never have an owner by name.
     if (!owner && !name.starts_with(kTemporaryPrefix)) continue;
-    if (!owner || !std::ranges::binary_search(names, *owner, {}, &DirectoryEntry::name)) without_owner_.push_back(name);
     const std::string path = JoinPath(directory, name);
     const Entry* known = nullptr;
     if (before != nullptr) {
@@ -170,6 +169,7 @@ std::optional<Neighbours::Entry> Neighbours::Read(FileSystem& fs, const std::str
   if (!peek.ok()) return entry;
   entry.inode = peek->stamp.inode;
   entry.birth_ns = peek->stamp.birth_ns;
+  entry.bytes = peek->committed ? peek->stamp.size : 0;
   entry.of_set = peek->kind == DatasetKind::kSet && peek->committed;
   if (!entry.of_set) return entry;
   entry.set = peek->uuid;
@@ -191,7 +191,7 @@ void Neighbours::Index() {
     const auto at = owner ? std::ranges::lower_bound(files_, *owner, {}, &Seen::name) : files_.end();
     if (at == files_.end() || at->name != *owner) continue;
     const FileStat file{.inode = at->inode, .birth_ns = at->birth_ns};
-    if (MayBe(file, {.inode = entry.inode, .birth_ns = entry.birth_ns})) at_home_[entry.set].push_back(*owner);
+    if (IsSameFile(file, {.inode = entry.inode, .birth_ns = entry.birth_ns})) at_home_[entry.set].push_back(*owner);
   }
   std::ranges::sort(files_by_inode_);
   std::ranges::sort(sidecars_by_inode_);
@@ -214,6 +214,14 @@ std::vector<std::string> Neighbours::FilesOf(std::uint64_t inode) const {
 
 std::vector<std::string> Neighbours::SidecarsFor(std::uint64_t inode) const {
   return NamesWith(inode, sidecars_by_inode_, sidecars_);
+}
+
+std::vector<std::string> Neighbours::SidecarsOfSize(std::uint64_t bytes) const {
+  std::vector<std::string> names;
+  for (const Entry& entry : sidecars_) {
+    if (entry.status.ok() && entry.bytes == bytes) names.push_back(entry.name);
+  }
+  return names;
 }
 
 const std::vector<std::string>& Neighbours::MembersAtHome(const Uuid& set) const {

@@ -45,8 +45,8 @@ class Neighbours {
   std::vector<std::string> FilesOf(std::uint64_t inode) const;
   /// Names of sidecars that were made for a file with this inode. Those that cannot be read are left out.
   std::vector<std::string> SidecarsFor(std::uint64_t inode) const;
-  /// Sidecars that have no file of their own name beside them. Temporary ones are among them.
-  const std::vector<std::string>& without_owner() const { return without_owner_; }
+  /// Names of sidecars that were committed for a file of this size.
+  std::vector<std::string> SidecarsOfSize(std::uint64_t bytes) const;
   /// Patterns of the sets that have committed sidecars here, from the places of these sidecars.
   const std::vector<std::string>& set_patterns() const { return set_patterns_; }
   /// Members of the set that have the file which they had at their last commit.
@@ -66,6 +66,7 @@ class Neighbours {
     FileStat file;
     Status status;
     std::uint64_t inode = 0;  // of the stamp
+    std::uint64_t bytes = 0;  // of the file as committed
     std::int64_t birth_ns = 0;
     bool of_set = false;  // committed
     Uuid set{};
@@ -94,7 +95,6 @@ class Neighbours {
   std::vector<Entry> sidecars_;
   ByInode files_by_inode_;
   ByInode sidecars_by_inode_;
-  std::vector<std::string> without_owner_;
   std::vector<std::string> set_patterns_;
   std::map<Uuid, std::vector<std::string>> at_home_;
 };

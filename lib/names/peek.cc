@@ -71,6 +71,15 @@ Result<Peek> PeekQuickly(File& opened) {
 
 }  // namespace
 
+bool IsSameFile(const FileStat& file, const Stamp& stamp) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  return file.inode == stamp.inode && file.birth_ns == stamp.birth_ns && file.birth_ns % kSecond != 0;
+}
+
+bool HasSizeAndTime(const FileStat& file, const Stamp& stamp) {
+  return file.size == stamp.size && file.mtime_ns == stamp.mtime_ns;
+}
+
 bool MayBe(const FileStat& file, const Stamp& stamp) {
   const bool known = file.birth_ns != 0 && stamp.birth_ns != 0;
   return file.inode == stamp.inode && (!known || file.birth_ns == stamp.birth_ns);

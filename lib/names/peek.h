@@ -30,10 +30,16 @@ Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path);
 /// The same of a sidecar that was opened for reading: by one read if it is small.
 Result<Peek> PeekSidecar(FileSystem& fs, File& file);
 
-/// Whether `file` may be the one that `stamp` was taken of, whatever was written to it since: the inode must be the
-/// same, and the time of birth, if both are known. The device number does not count, because it changes from mount to
-/// mount.
+/// Whether `file` is the one that `stamp` was taken of, whatever was written to it since: inode and time of birth are
+/// known and the same. File systems give an inode out again, so an inode alone proves nothing. Nor does a birth in whole
+/// seconds: file systems with such a clock make many files within one. The device number does not count, because it
+/// changes from mount to mount.
+bool IsSameFile(const FileStat& file, const Stamp& stamp);
+/// Whether nothing says that `file` is another one: as IsSameFile, but births count only if both are known.
 bool MayBe(const FileStat& file, const Stamp& stamp);
+/// Whether size and mtime are those of `stamp`: the file as it was committed, or a copy that kept its times, or by
+/// chance another file.
+bool HasSizeAndTime(const FileStat& file, const Stamp& stamp);
 /// Makes `stamp` one of `file`: inode, device and time of birth. Size and mtime stay.
 void SetIdentity(Stamp& stamp, const FileStat& file);
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "comm/records.h"
+#include "names/contents.h"
 #include "names/set_names.h"
 #include "names/survey.h"
 #include "sidecar/names.h"
@@ -189,6 +190,14 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, bool leads, std::vecto
   return Status::Ok();
 }
 
+/// What is protected in these directories may prove the content of a file (names/contents).
+void NoteReach(FileSystem& fs, const std::vector<DatasetRef>& datasets) {
+  for (const DatasetRef& dataset : datasets) {
+    if (dataset.kind == DatasetKind::kShared) AddToReach(fs, DirectoryOf(dataset.path));
+    for (const auto& [rank, path] : dataset.members) AddToReach(fs, DirectoryOf(path));
+  }
+}
+
 /// Keeps datasets once that are named in several ways (through a link, say). Collective. A dataset is dropped only if
 /// every rank that looks finds it to be the same as an earlier one. So all ranks drop the same ones.
 Status DropDoubles(FileSystem& fs, Communicator& comm, bool leads, std::vector<DatasetRef>& datasets) {
@@ -233,6 +242,7 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   LZY_RETURN_IF_ERROR(AgreeOnMembers(survey, comm, companions.leads(), datasets, found.troubles));
   LZY_RETURN_IF_ERROR(DropDoubles(fs, comm, companions.leads(), datasets));
   LZY_RETURN_IF_ERROR(ShareMembers(comm, companions, datasets));
+  NoteReach(fs, datasets);
   if (troubles == nullptr && !found.troubles.empty()) return found.troubles.front();
   if (troubles != nullptr) troubles->insert(troubles->end(), found.troubles.begin(), found.troubles.end());
   return datasets;

@@ -16,6 +16,21 @@ Status Nothing(const std::string& path) {
           fmt::format("'{}' matches nothing: a file, a file-set pattern (name.%r) or a directory is accepted", path)};
 }
 
+/// Whether two patterns give each rank the same name. They may pad with zeros in different ways.
+bool MeansTheSame(const std::string& a, const std::string& b) {
+  constexpr std::uint32_t kRanks[] = {0, 1, 10, 100, 1000, 10'000, 100'000, 1'000'000};
+  return std::ranges::all_of(kRanks, [&](std::uint32_t rank) { return ExpandPattern(a, rank) == ExpandPattern(b, rank); });
+}
+
+Status BelongToOthers(const std::string& pattern, const std::set<std::string>& others) {
+  std::string list;
+  for (const std::string& other : others) list += fmt::format("{}'{}'", list.empty() ? "" : ", ", other);
+  return {Code::kInvalidArgument,
+          fmt::format("pattern '{}' matches members of other sets, which are no members of this one. The sets that are here: {}. "
+                      "Name one of them. To protect the files in another way, remove the protection of these sets first: "
+                      "lzy-protect --remove", pattern, list)};
+}
+
 /// Whether the file of `rank` is left over from a run with more ranks, or was protected alone: `newest` has no such
 /// rank. A file without a sidecar is no leftover: lzy-protect would make it a member.
 bool IsLeftover(std::uint32_t rank, const std::optional<Peek>& peek, const SetVersion& newest, Resolve what) {
@@ -218,6 +233,7 @@ Status Survey::AddDirectory(const std::string& path) {
     if (!protectable) {
       for (const std::string& sidecar : directory.Sidecars()) {
         auto file = directory.UserOf(sidecar);
+        if (!file) file = directory.HomeByContent(sidecar);
         if (!file && IsOfRenamedSet(directory, sidecar)) continue;  // the other sidecars lead to its set
         if (!file) file = DataPathOf(sidecar);
         // A sidecar that has no file and misses none was replaced by another one.
@@ -305,14 +321,31 @@ Result<std::vector<Survey::Match>> Survey::MatchesOf(const std::string& pattern)
   return out;
 }
 
+std::optional<std::string> Survey::OtherSetOf(const Match& match, const std::optional<Peek>& peek) {
+  if (!peek || !peek->committed || peek->kind != DatasetKind::kSet) return std::nullopt;
+  const auto recorded = PatternFromTail(match.path, peek->name, peek->rank);
+  return recorded && !MeansTheSame(*recorded, match.resolved) ? recorded : std::nullopt;
+}
+
 // With stars, one pattern can match several sets: each way to replace the stars is a set.
 Status Survey::AddPattern(const std::string& pattern) {
   LZY_RETURN_IF_ERROR(CheckPattern(pattern));
   LZY_ASSIGN_OR_RETURN(const auto matches, MatchesOf(pattern));
   const bool starred = pattern.find('*') != std::string::npos;
   std::map<std::string, std::vector<Match>> by_set;
+  std::set<std::string> others;
   for (const Match& match : matches) {
-    if (match.rank && IsThere(match.path)) by_set[starred ? match.resolved : pattern].push_back(match);
+    if (!match.rank || !IsThere(match.path)) continue;
+    if (auto other = OtherSetOf(match, PeekFor(match.path))) {
+      others.insert(std::move(*other));
+    } else {
+      by_set[starred ? match.resolved : pattern].push_back(match);
+    }
+  }
+  // A star may stand for a part of the rank, so the sets themselves are meant. Without one, nobody can tell what is meant.
+  if (!others.empty() && !starred) return BelongToOthers(pattern, others);
+  for (const std::string& other : others) {
+    if (!by_set.contains(other)) LZY_RETURN_IF_ERROR(AddPattern(other));
   }
   for (const auto& [set, members] : by_set) {
     // If all members of the name are gone, the set may have been renamed as a whole.
@@ -354,7 +387,9 @@ const std::map<std::uint32_t, Survey::Member>& Survey::MembersOf(const std::stri
   auto matches = MatchesOf(pattern);
   if (!matches.ok()) troubles_.push_back(matches.status());
   for (const Match& match : matches.ok() ? *matches : std::vector<Match>{}) {
-    if (match.rank && IsThere(match.path)) at->second[*match.rank] = {match.path, PeekFor(match.path)};
+    if (!match.rank || !IsThere(match.path)) continue;
+    auto peek = PeekFor(match.path);
+    if (!OtherSetOf(match, peek)) at->second[*match.rank] = {match.path, std::move(peek)};
   }
   return at->second;
 }

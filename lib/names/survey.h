@@ -103,6 +103,9 @@ class Survey {
   /// directory have other names now, or its member has another sidecar.
   bool IsOfRenamedSet(Directory& directory, const std::string& sidecar);
   DatasetRef& AddSet(const std::string& pattern);
+  /// If the sidecar of a matched file says that it is a member of another set than the pattern's: the pattern of that
+  /// one.
+  static std::optional<std::string> OtherSetOf(const Match& match, const std::optional<Peek>& peek);
 
   /// The pattern of a set whose members were renamed, guessed from the names that they have now.
   std::optional<std::string> PatternOfRenamed(const std::string& path, const Peek& peek);

@@ -1,0 +1,286 @@
+#include "names/contents.h"
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "names/lookup.h"
+#include "names/neighbours.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy {
+namespace {
+
+// One directory may have several paths.
+std::string RealDirectory(FileSystem& fs, const std::string& directory) {
+  auto real = fs.RealPath(directory.empty() ? "." : directory);
+  return real.ok() ? *real : directory;
+}
+
+bool IsUnchanged(const FileStat& now, const FileStat& then) {
+  return now.inode == then.inode && now.size == then.size && now.mtime_ns == then.mtime_ns && now.ctime_ns == then.ctime_ns;
+}
+
+// Leaves of a sealed dataset can be compared with its key only. With a key, a sidecar without a seal may be forged.
+bool MayBeAskedWith(const Superblock& sb, const LeafKey* key) {
+  return sb.sealed() ? key != nullptr && key->id() == sb.key_id : key == nullptr;
+}
+
+Result<bool> CompareAll(File& data, std::uint64_t size, const Sidecar& sidecar, const LeafKey* key) {
+  const SidecarContents& contents = sidecar.contents();
+  const std::uint64_t block = contents.superblock.block_size;
+  std::vector<std::uint8_t> bytes(std::min(block, size));
+  for (std::uint64_t offset = 0, index = 0; offset < size; offset += block, ++index) {
+    const MutableByteSpan piece(bytes.data(), std::min(block, size - offset));
+    LZY_ASSIGN_OR_RETURN(const std::size_t got, data.ReadAt(offset, piece));
+    if (got < piece.size() || index >= contents.data_tree.leaf_count()) return false;
+    if (LeafHash(key, HashTag::kDataLeaf, index, piece) != contents.data_tree.leaf(index)) return false;
+  }
+  return true;
+}
+
+// What sidecars of files of one size were committed for, by the hash of the first block. So one block of a file tells
+// which of them are worth a comparison, however many there are.
+class SameSize {
+ public:
+  SameSize(FileSystem& fs, const std::vector<std::string>& sidecars) {
+    for (const std::string& path : sidecars) {
+      (void)NoThrow([&] {
+        const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
+        if (!loaded.ok() || !(*loaded)->committed() || (*loaded)->contents().data_tree.leaf_count() == 0) return;
+        const Superblock& sb = (*loaded)->contents().superblock;
+        by_first_[{sb.block_size, sb.sealed()}].emplace((*loaded)->contents().data_tree.leaf(0).bytes, path);
+      });
+    }
+  }
+  // Sidecars that have the first block of the file.
+  Result<std::vector<std::string>> WithFirstBlockOf(File& data, std::uint64_t size, const LeafKey* key) const {
+    std::vector<std::string> out;
+    for (const auto& [kind, sidecars] : by_first_) {
+      const auto& [block, sealed] = kind;
+      if (sealed != (key != nullptr)) continue;
+      std::vector<std::uint8_t> bytes(std::min<std::uint64_t>(block, size));
+      LZY_ASSIGN_OR_RETURN(const std::size_t got, data.ReadAt(0, bytes));
+      if (got < bytes.size()) continue;
+      const auto [begin, end] = sidecars.equal_range(LeafHash(key, HashTag::kDataLeaf, 0, bytes).bytes);
+      for (auto at = begin; at != end; ++at) out.push_back(at->second);
+    }
+    return out;
+  }
+
+ private:
+  std::map<std::pair<std::uint32_t, bool>, std::multimap<decltype(Hash::bytes), std::string>> by_first_;  // by block size and seal
+};
+
+// What was read of the sidecars around, for the files that are asked about next. Thread-safe.
+class Around {
+ public:
+  // Those beside a file, as `look` shows them.
+  std::shared_ptr<const SameSize> Beside(FileSystem& fs, const std::string& directory, std::uint64_t bytes,
+                                         const std::shared_ptr<const Neighbours>& look) {
+    const std::lock_guard lock(mutex_);
+    if (look_ != look) beside_.clear();
+    look_ = look;
+    auto& known = beside_[bytes];
+    if (known) return known;
+    std::vector<std::string> paths;
+    for (const std::string& name : look->SidecarsOfSize(bytes)) {
+      if (DataPathOf(name)) paths.push_back(JoinPath(directory, name));
+    }
+    return known = std::make_shared<SameSize>(fs, paths);
+  }
+  // Those of the datasets that the command names. They are looked at once, if ever.
+  std::shared_ptr<const SameSize> InReach(FileSystem& fs, std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (!reach_sizes_) LookAtReach(fs);
+    auto& known = reach_[bytes];
+    if (known) return known;
+    std::vector<std::string> paths;
+    const auto [begin, end] = reach_sizes_->equal_range(bytes);
+    std::ranges::transform(begin, end, std::back_inserter(paths), [](const auto& one) { return one.second; });
+    return known = std::make_shared<SameSize>(fs, paths);
+  }
+  void AddToReach(const std::string& directory) {
+    const std::lock_guard lock(mutex_);
+    if (directories_.insert(directory).second) reach_sizes_.reset();
+  }
+
+ private:
+  void LookAtReach(FileSystem& fs) {
+    reach_.clear();
+    reach_sizes_.emplace();
+    for (const std::string& directory : directories_) {
+      const auto names = fs.List(directory);
+      for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
+        if (!DataPathOf(name)) continue;
+        const auto peek = PeekSidecar(fs, JoinPath(directory, name));
+        if (peek.ok() && peek->committed) reach_sizes_->emplace(peek->stamp.size, JoinPath(directory, name));
+      }
+    }
+  }
+  std::mutex mutex_;
+  std::shared_ptr<const Neighbours> look_;
+  std::map<std::uint64_t, std::shared_ptr<const SameSize>> beside_, reach_;  // by size
+  std::set<std::string> directories_;
+  std::optional<std::multimap<std::uint64_t, std::string>> reach_sizes_;
+};
+
+/// Which sidecar each file has, as content proved.
+class ProvenOwners {
+ public:
+  void Remember(FileSystem& fs, const std::string& directory, const std::string& name, const std::string& sidecar) {
+    const auto file = fs.Stat(JoinPath(directory, name), /*follow=*/false);
+    const auto made = fs.Stat(JoinPath(directory, sidecar), /*follow=*/false);
+    if (!file.ok() || !made.ok()) return;
+    const std::lock_guard lock(mutex_);
+    owners_[RealDirectory(fs, directory)][name] = {sidecar, made->inode, *file};
+    any_ = true;
+  }
+  std::optional<std::string> SidecarOf(FileSystem& fs, const std::string& directory, const std::string& name) {
+    return Find(fs, directory, [&](const auto& entry) { return entry.first == name; },
+                [](const auto& entry) { return entry.second.sidecar; });
+  }
+  std::optional<std::string> HomeOf(FileSystem& fs, const std::string& directory, const std::string& sidecar) {
+    return Find(fs, directory, [&](const auto& entry) { return entry.second.sidecar == sidecar; },
+                [](const auto& entry) { return entry.first; });
+  }
+
+ private:
+  struct Proof {
+    std::string sidecar;
+    std::uint64_t inode = 0;  // of the sidecar
+    FileStat file;
+  };
+  // An entry counts as long as the file is not changed and the sidecar has its name.
+  template <class Is, class Answer>
+  std::optional<std::string> Find(FileSystem& fs, const std::string& directory, const Is& is, const Answer& answer) {
+    if (!any_) return std::nullopt;
+    const std::lock_guard lock(mutex_);
+    const auto known = owners_.find(RealDirectory(fs, directory));
+    if (known == owners_.end()) return std::nullopt;
+    const auto at = std::ranges::find_if(known->second, is);
+    if (at == known->second.end()) return std::nullopt;
+    const auto& [name, proof] = *at;
+    const auto file = fs.Stat(JoinPath(directory, name), /*follow=*/false);
+    const auto sidecar = fs.Stat(JoinPath(directory, proof.sidecar), /*follow=*/false);
+    if (!file.ok() || !sidecar.ok() || sidecar->inode != proof.inode || !IsUnchanged(*file, proof.file)) return std::nullopt;
+    return answer(*at);
+  }
+
+  std::atomic<bool> any_ = false;
+  std::mutex mutex_;
+  std::map<std::string, std::map<std::string, Proof>> owners_;  // by directory and file
+};
+
+// Whether the sidecar may be used for another file than that of its name. A set is protected as a whole, so its members
+// keep theirs. A file that was edited in place keeps its own, too.
+Result<bool> IsFree(FileSystem& fs, const Prover& prover, const LeafKey* key) {
+  const auto peek = PeekSidecar(fs, prover.sidecar);
+  if (!peek.ok() || peek->kind == DatasetKind::kSet) return false;
+  const auto owner = fs.Stat(prover.owner, /*follow=*/false);
+  if (!owner.ok() || owner->type != FileStat::Type::kRegular) return true;
+  if (IsSameFile(*owner, peek->stamp)) return false;
+  LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, prover.owner, prover.sidecar, key));
+  return !holds;
+}
+
+}  // namespace
+
+Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::string& sidecar, const LeafKey* key) {
+  Result<bool> holds = false;
+  LZY_RETURN_IF_ERROR(NoThrow([&]() -> Status {
+    const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
+    if (!loaded.ok() || !(*loaded)->committed()) return Status::Ok();
+    const Superblock& sb = (*loaded)->contents().superblock;
+    if (sb.stamp.size == 0 || !MayBeAskedWith(sb, key)) return Status::Ok();
+    const auto file = fs.Open(data, OpenMode::kRead, /*follow=*/false);
+    if (file.status().code() == Code::kNotFound) return Status::Ok();
+    LZY_RETURN_IF_ERROR(file.status());
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, (*file)->Stat());
+    if (stat.size == sb.stamp.size) holds = CompareAll(**file, stat.size, **loaded, key);
+    return holds.status();
+  }));
+  return holds;
+}
+
+Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
+                                         const LeafKey* key) {
+  const std::string directory = DirectoryOf(data_path), name = BaseNameOf(data_path);
+  std::optional<Prover> other;
+  const auto stat = fs.Stat(data_path, /*follow=*/false);
+  if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0) return other;
+  const auto file = fs.Open(data_path, OpenMode::kRead, /*follow=*/false);
+  if (!file.ok()) return file.status();
+  const std::string real = RealDirectory(fs, directory);
+  Around& around = fs.Memo<Around>();
+  const auto look = Neighbours::For(fs, directory, name, *stat).look;
+  LZY_ASSIGN_OR_RETURN(auto candidates, around.Beside(fs, directory, stat->size, look)->WithFirstBlockOf(**file, stat->size, key));
+  const std::size_t beside = candidates.size();
+  LZY_ASSIGN_OR_RETURN(auto others, around.InReach(fs, stat->size)->WithFirstBlockOf(**file, stat->size, key));
+  for (std::string& path : others) {
+    if (DirectoryOf(path) != real) candidates.push_back(std::move(path));
+  }
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (i < beside && BaseNameOf(candidates[i]) == BaseNameOf(own)) continue;
+    LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, data_path, candidates[i], key));
+    if (!holds) continue;
+    Prover prover{candidates[i], *DataPathOf(candidates[i])};
+    if (i < beside) {
+      LZY_ASSIGN_OR_RETURN(prover.usable, IsFree(fs, prover, key));
+    }
+    if (prover.usable) return std::optional(prover);
+    if (!other) other = std::move(prover);
+  }
+  return other;
+}
+
+// Files may have been swapped or rotated, so each one that loses its sidecar is asked next.
+Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
+  const std::string directory = DirectoryOf(data_path);
+  std::set<std::string> asked;
+  bool any = false;
+  for (std::string path = data_path; asked.insert(path).second;) {
+    const auto own = FindSidecar(fs, path);
+    if (!own.ok() && own.status().code() != Code::kNotFound) break;
+    const auto file = fs.Stat(path, /*follow=*/false);
+    const auto peek = own.ok() ? PeekSidecar(fs, *own) : Result<Peek>(own.status());
+    if (!file.ok() || (own.ok() && !peek.ok())) break;
+    const bool sure = peek.ok() && peek->committed && IsSameFile(*file, peek->stamp) && HasSizeAndTime(*file, peek->stamp);
+    if (sure || (peek.ok() && peek->kind == DatasetKind::kSet)) break;
+    LZY_ASSIGN_OR_RETURN(const auto prover, FindProver(fs, path, own.ok() ? *own : "", key));
+    if (!prover || !prover->usable) break;
+    if (own.ok()) {
+      LZY_ASSIGN_OR_RETURN(const bool right, HoldsCommitted(fs, path, *own, key));
+      if (right) break;
+    }
+    RememberProven(fs, directory, BaseNameOf(path), BaseNameOf(prover->sidecar));
+    any = true;
+    path = prover->owner;
+  }
+  return any;
+}
+
+std::optional<std::string> ProvenSidecar(FileSystem& fs, const std::string& directory, const std::string& name) {
+  return fs.Memo<ProvenOwners>().SidecarOf(fs, directory, name);
+}
+
+std::optional<std::string> ProvenHome(FileSystem& fs, const std::string& directory, const std::string& sidecar) {
+  return fs.Memo<ProvenOwners>().HomeOf(fs, directory, sidecar);
+}
+
+void RememberProven(FileSystem& fs, const std::string& directory, const std::string& name, const std::string& sidecar) {
+  fs.Memo<ProvenOwners>().Remember(fs, directory, name, sidecar);
+}
+
+void AddToReach(FileSystem& fs, const std::string& directory) {
+  fs.Memo<Around>().AddToReach(RealDirectory(fs, directory));
+}
+
+}  // namespace lzy

@@ -1,0 +1,54 @@
+#pragma once
+// Which sidecar a file belongs to by its content (docs/design.md §7, "Owners of sidecars").
+//
+// lookup.h goes by stamps, and reads no data. After a restore from a backup, or on a file system that does not tell when
+// a file was made, stamps say little: then content decides. The engine asks here if a file differs from the sidecar that
+// it has by its stamp, or if it has none. Only what is compared is read, up to the first block that differs.
+//
+// Local to one process; nothing is written. What was proven is remembered with the file system, and lookup.h goes by it
+// as long as the file is not changed.
+
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "merkle/leaf_key.h"
+
+namespace lzy {
+
+/// Whether the file `data` is what `sidecar` committed, in every block. False for files without a byte, of which any
+/// sidecar of an empty file would say so. `key`: for a sealed dataset; without it, a sealed sidecar matches nothing.
+/// Fails only if the data cannot be read.
+Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::string& sidecar, const LeafKey* key);
+
+/// A sidecar that was committed for the present content of a file, under another name.
+struct Prover {
+  std::string sidecar;  ///< path
+  std::string owner;    ///< the data file of that name
+  /// The sidecar may be used for the file: it is in its directory and of no set, and the file that has its name, if
+  /// there is one, is not what it committed.
+  bool usable = false;
+};
+/// Looks for a sidecar that proves the content of `data_path`, other than `own` (a path; empty: it has none): in the
+/// directory of the file, and in those where the datasets are that the command names (Reach). A usable one wins. None:
+/// nullopt. Errors are those of reading the file.
+Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
+                                         const LeafKey* key);
+/// Before anything is judged by the sidecar that `data_path` has by its stamp: unless stamp and file agree in full, looks
+/// whether the file is not what that sidecar committed, but what a usable one of another name did. If so, remembers that
+/// one for the file, and goes on with the file whose sidecar that was: files may have been swapped or rotated. True if
+/// there is anything new. From then on, FindSidecar and Rehome of this process go by it. Reads one block, and more only
+/// if that block fits. Members of sets keep the sidecars of their names.
+Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const LeafKey* key);
+/// Remembers that content proved `sidecar` to be that of the file `name`; both are names in `directory`.
+void RememberProven(FileSystem& fs, const std::string& directory, const std::string& name, const std::string& sidecar);
+/// The sidecar (name) that content proved to be that of the file `name`, if file and sidecar are still the same.
+std::optional<std::string> ProvenSidecar(FileSystem& fs, const std::string& directory, const std::string& name);
+/// The file that `sidecar` was proven to belong to, likewise.
+std::optional<std::string> ProvenHome(FileSystem& fs, const std::string& directory, const std::string& sidecar);
+
+/// Adds a directory to those that FindProver looks into. ResolvePath does that for all datasets that it finds.
+void AddToReach(FileSystem& fs, const std::string& directory);
+
+}  // namespace lzy
