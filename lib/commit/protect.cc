@@ -11,7 +11,6 @@
 #include "dataset/rehome.h"
 #include "encode/capture.h"
 #include "encode/coverage.h"
-#include "names/contents.h"
 #include "names/lookup.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
@@ -86,9 +85,6 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
     LZY_ASSIGN_OR_RETURN(const bool recovered, RecoverSidecar(context_.fs, path, *data, context_.options));
     if (recovered) report_.warnings.push_back(kRecovered);
   }
-  if (shared() && !request_.touched) {
-    LZY_RETURN_IF_ERROR(AdoptByContent(context_.fs, FollowLink(context_.fs, path), context_.options.key.get()).status());
-  }
   const Occupants occupants = request_.touched || request_.force ? Occupants::kGo : Occupants::kYield;
   LZY_ASSIGN_OR_RETURN(const std::string sidecar_path,
                        Rehome(context_.fs, path, {context_.options.timeout_seconds, occupants}));
@@ -136,6 +132,10 @@ Options Protector::EffectiveOptions() const {
 // nothing to commit.
 Result<bool> Protector::JudgeExisting(const Options& options) {
   LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context_, view_, false));
+  if (shared() && view_.ensembles[0].files[0].proven_free) {
+    LZY_ASSIGN_OR_RETURN(adopted_, AdoptShared(context_, ref_));
+    if (adopted_) return true;
+  }
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { Describe(view_, findings, report_); }));
   std::uint64_t stale = 0, at_risk = 0, damaged = 0;
   bool missing = !view_.UnknownFilesAreThere();
@@ -506,9 +506,18 @@ Status Protector::GatherStats() {
 DatasetReport Protect(const Context& context, const DatasetRef& dataset, const ProtectRequest& request) {
   DatasetReport report(dataset.path, dataset.kind);
   report.status = NoThrow([&] {
-    auto protector = dataset.kind == DatasetKind::kShared ? SharedProtector(context, dataset, request, report)
-                                                          : SetProtector(context, dataset, request, report);
-    return protector->Run();
+    const auto run = [&](bool& adopted) {
+      auto protector = dataset.kind == DatasetKind::kShared ? SharedProtector(context, dataset, request, report)
+                                                            : SetProtector(context, dataset, request, report);
+      const Status status = protector->Run();
+      adopted = protector->adopted();
+      return status;
+    };
+    bool adopted = false;
+    const Status status = run(adopted);
+    if (!status.ok() || !adopted) return status;
+    report = DatasetReport(dataset.path, dataset.kind);
+    return run(adopted);
   });
   return report;
 }

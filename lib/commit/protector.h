@@ -26,6 +26,8 @@ class Protector {
   Protector(const Context& context, const DatasetRef& ref, const ProtectRequest& request, DatasetReport& report)
       : context_(context), comm_(context.comm), ref_(ref), request_(request), report_(report), pass_(context) {}
   virtual ~Protector() = default;
+  /// Nothing was committed, because the file turned out to have another sidecar (AdoptByContent): run another one.
+  bool adopted() const { return adopted_; }
   Status Run();
 
  protected:
@@ -125,6 +127,8 @@ class Protector {
   // Local.
   std::vector<std::string> commit_warnings_;  // of what is committed although it differs; told once it is
   std::vector<std::string> created_;  // sidecars that were made only to be locked
+
+  bool adopted_ = false;  // agreed
 };
 
 /// The two kinds. The arguments must outlive what they return.

@@ -9,7 +9,6 @@
 #include "base/numbers.h"
 #include "dataset/lock.h"
 #include "mend/heal.h"
-#include "names/contents.h"
 #include "names/lookup.h"
 #include "sidecar/contents.h"
 #include "storage/parallel.h"
@@ -46,7 +45,6 @@ Status LocalSource::Settle() {
 
 // Without a usable sidecar the file is copied like any other. But a key means that the user expects a seal.
 Status LocalSource::LoadSidecar() {
-  LZY_RETURN_IF_ERROR(AdoptByContent(fs_, FollowLink(fs_, path_), options_.key.get()).status());
   auto path = FindSidecar(fs_, path_);
   if (!path.ok() && stat_.links > 1) {
     if (auto other = SidecarOfOtherName()) path = std::move(*other);

@@ -84,6 +84,7 @@ struct FileView : FileFacts {
   /// Set by Examine for a file that differs from its sidecar: the file that was committed with this content, by another
   /// sidecar in reach (names/contents) or by this set. Somebody put it here; it is no damage.
   std::string proven_by;
+  bool proven_free = false;  ///< that sidecar may be used for this file (AdoptByContent)
   /// Set by Examine: by inode and birth it is another file, and no block of it, of several, is as committed.
   bool is_another = false;
   /// Committed leaves, as far as known here.

@@ -67,7 +67,8 @@ class CostsTest : public ::testing::Test {
     const std::int64_t mtime = MtimeOf(file.path);
     WriteAt(file.path, 200, Bytes(10, 7));
     SetMtime(file.path, mtime);
-    count([&](const Context& context) { EXPECT_EQ(ExitCodeOf(Restore(context, file, {})), 0); });
+    // Before anything is repaired, the sidecars around are asked whether they know the content. So this is not counted.
+    EXPECT_EQ(ExitCodeOf(Restore({PosixFileSystem(), alone_, options_}, file, {})), 0);
     count([&](const Context& context) {
       const auto found = ResolvePath(context.fs, alone_, file.path, Resolve::kProtected);
       ASSERT_OK(found);

@@ -15,7 +15,6 @@
 #include "mend/mend.h"
 #include "mend/mend_plan.h"
 #include "mend/replica.h"
-#include "names/contents.h"
 #include "names/lookup.h"
 #include "remote/files.h"
 
@@ -33,6 +32,7 @@ struct Job {
   bool leave_written = false;
   std::string replica = {};
   RemoteRanks* ranks = nullptr;  ///< who may see the replica
+  bool adopted = false;         ///< the sidecar was chosen by content, so it is not asked for again
   std::string parts_left = {};  ///< why parts that are missing are not made again; empty: they are
 
   /// Only then may survivors be read once: each other wish needs to know what is wrong with them.
@@ -107,15 +107,6 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset) {
       if (set) LZY_RETURN_IF_ERROR(rehome(path, SetMember{set->set, rank}));
     }
     return Status::Ok();
-  });
-}
-
-// Content goes before stamps. Sidecars of other ranks are not asked: rank 0 tells which one it is (OpenShared).
-Status AdoptShared(const Context& context, const DatasetRef& dataset) {
-  if (dataset.kind != DatasetKind::kShared) return Status::Ok();
-  return AgreeOn(context.comm, [&]() -> Status {
-    if (context.comm.rank() != 0) return Status::Ok();
-    return AdoptByContent(context.fs, FollowLink(context.fs, dataset.path), context.options.key.get()).status();
   });
 }
 
@@ -245,10 +236,24 @@ Status LookInReplica(const Context& context, DatasetView& view, const Job& job, 
   return Status::Ok();
 }
 
+// If content says that the file has another sidecar than its stamp does: true, and everything is as before the call of Run.
+Result<bool> Adopt(const Context& context, const DatasetRef& dataset, const Job& job, DatasetView& view, DatasetReport& report) {
+  if (job.adopted || dataset.kind != DatasetKind::kShared || !view.unusable.ok()) return false;
+  LZY_ASSIGN_OR_RETURN(const bool adopted, AdoptShared(context, dataset));
+  if (!adopted) return false;
+  view = DatasetView();  // and with it the locks
+  report = DatasetReport(dataset.path, dataset.kind);
+  return true;
+}
+
+Job AfterAdopting(Job job) {
+  job.adopted = true;
+  return job;
+}
+
 // The whole sequence. A plain restore of lost members first tries the short way, which reads survivors once.
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   const bool write = job.mend && !job.dry_run;
-  LZY_RETURN_IF_ERROR(AdoptShared(context, dataset));
   if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write, job.placing}));
   if (job.leave_written && LeaveForLater(view, report)) return Status::Ok();
@@ -259,12 +264,18 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     if (restored) return Status::Ok();
   }
   if (!view.committed) {
+    LZY_ASSIGN_OR_RETURN(const bool adopted, Adopt(context, dataset, job, view, report));
+    if (adopted) return Run(context, dataset, AfterAdopting(job), report);
     DescribeMetadata(view, report);
     if (report.state == DatasetState::kAtRisk) return Status::Ok();
     if (!view.unusable.ok()) return view.unusable;
     return {Code::kUnprotected, fmt::format("{}: no sidecar", dataset.path)};
   }
   LZY_ASSIGN_OR_RETURN(Findings findings, ExamineAsAsked(context, view, job, report));
+  if (view.ensembles[0].files[0].proven_free) {
+    LZY_ASSIGN_OR_RETURN(const bool adopted, Adopt(context, dataset, job, view, report));
+    if (adopted) return Run(context, dataset, AfterAdopting(job), report);
+  }
   MendRequest request = job.request;
   ReplicaPlace place{.path = job.replica, .ranks = job.ranks, .force = request.force};
   if (!job.replica.empty()) {

@@ -29,8 +29,14 @@ std::uint64_t CountBad(const std::vector<BadBlocks>& list) {
 struct ProvenFile {
   std::uint32_t ensemble = 0, file = 0;
   std::string by;
-  LZY_FIELDS(ensemble, file, by)
+  bool free = false;
+  LZY_FIELDS(ensemble, file, by, free)
 };
+
+// Written to since the commit: an edit, whatever its content is, so nothing has to be proven.
+bool IsEdited(const FileView& file) {
+  return IsSameFile(file.stat, file.stamp) && file.stat.mtime_ns != file.stamp.mtime_ns && !file.intent && !file.past;
+}
 
 // What a rank found in one file.
 struct FoundIn {
@@ -249,7 +255,7 @@ class Examiner {
       for (std::uint32_t f = 0; f < view_.ensembles[e].files.size(); ++f) {
         FileView& file = view_.ensembles[e].files[f];
         const std::uint64_t blocks = view_.ensembles[e].layout->data_blocks(f), bad = CountBad(findings.files[e][f].data);
-        any = any || (bad > 0 && file.present);
+        any = any || (bad > 0 && file.present && !IsEdited(file));
         file.is_another = blocks > 1 && bad >= blocks && file.present && file.sidecar_usable() && !MayBe(file.stat, file.stamp);
       }
     }
@@ -260,19 +266,23 @@ class Examiner {
       return ForEachFileOfMine([&](const Ensemble& ensemble, std::uint32_t e, std::uint32_t f) -> Status {
         const FileView& file = ensemble.files[f];
         const std::uint64_t bad = CountBad(findings.files[e][f].data);
-        if (bad == 0 || !file.present) return Status::Ok();
+        if (bad == 0 || !file.present || IsEdited(file)) return Status::Ok();
         const std::string real = FollowLink(context_.fs, file.path);
         auto prover = FindProver(context_.fs, real, file.sidecar_path, context_.options.key.get());
         if (prover.ok() && *prover) {
-          mine.push_back({e, f, (*prover)->owner});
+          mine.push_back({e, f, (*prover)->owner, (*prover)->usable});
         } else if (!shared_ && 2 * bad > ensemble.layout->data_blocks(f)) {
-          if (const auto other = OtherMemberIn(ensemble, e, f)) mine.push_back({e, f, *other});
+          if (const auto other = OtherMemberIn(ensemble, e, f)) mine.push_back({e, f, *other, false});
         }
         return Status::Ok();
       });
     }));
     LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(context_.comm, mine));
-    for (const ProvenFile& one : all) view_.ensembles.at(one.ensemble).files.at(one.file).proven_by = one.by;
+    for (const ProvenFile& one : all) {
+      FileView& file = view_.ensembles.at(one.ensemble).files.at(one.file);
+      file.proven_by = one.by;
+      file.proven_free = one.free;
+    }
     return Status::Ok();
   }
 
@@ -540,6 +550,18 @@ CheckSettings SettingsFor(const Context& context, bool from_disk) {
 
 Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk) {
   return Examiner(context, view, from_disk).Run();
+}
+
+Result<bool> AdoptShared(const Context& context, const DatasetRef& dataset) {
+  bool adopted = false;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
+    if (context.comm.rank() != 0) return Status::Ok();
+    const std::string real = FollowLink(context.fs, dataset.path);
+    LZY_ASSIGN_OR_RETURN(adopted, AdoptByContent(context.fs, real, context.options.key.get()));
+    return Status::Ok();
+  }));
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(adopted));
+  return any != 0;
 }
 
 Result<Findings> ExaminePortion(const Context& context, DatasetView& view, bool from_disk, const PortionRequest& request,

@@ -18,6 +18,8 @@
 #include "encode/rebuild.h"
 #include "judge/examine.h"
 #include "mend/mend.h"
+#include "names/contents.h"
+#include "names/lookup.h"
 
 namespace lzy {
 namespace {
@@ -42,6 +44,7 @@ struct Look {
     std::vector<std::uint32_t> devices;  // of the row, that cannot be sources
   };
   std::map<std::uint64_t, Bad> bad;  // by block of the file: damaged, and to be had from the row
+  std::optional<bool> other_content;  // see HoldsOtherContent
 
   const Ensemble& in() const { return view.ensembles[ensemble]; }
   const FileView& of() const { return in().files[file]; }
@@ -182,6 +185,8 @@ class Healer {
     const DamageCause cause = CauseOf(file, BlockFault::kHash, {place.offset, place.length});
     repair_under_way_ |= cause == DamageCause::kStale && file.intent && IsOfRepair(*file.intent);
     if (IsEdit(cause) || InChange(look, at.row)) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(const bool other, HoldsOtherContent(look));
+    if (other) return Status::Ok();
     block.damaged = true;
     look.findings.files[look.ensemble][look.file].data.push_back({block.index, 1, fault, false});
     LZY_ASSIGN_OR_RETURN(Look::Bad bad, LookAtRow(look, at));
@@ -193,6 +198,25 @@ class Healer {
     block.why = fmt::format("{} blocks of its row are lost, and parity {} can rebuild at most {}", bad.devices.size(),
                             layout.parity(), layout.parity());
     return Status::Ok();
+  }
+
+  // Whether the file may be right as it is, with another content than the committed one: another sidecar proves that, or
+  // by inode or birth it is another file, and the better part of it is not as committed. Asked once for a look.
+  Result<bool> HoldsOtherContent(Look& look) {
+    if (look.other_content) return *look.other_content;
+    const FileView& file = look.of();
+    const std::string real = FollowLink(fs_, file.path);
+    LZY_ASSIGN_OR_RETURN(const auto prover, FindProver(fs_, real, file.sidecar_path, options_.key.get()));
+    look.other_content = prover.has_value();
+    if (prover || MayBe(file.stat, file.stamp)) return *look.other_content;
+    const std::uint64_t blocks = look.in().layout->data_blocks(look.file);
+    std::uint64_t bad = 0;
+    LZY_RETURN_IF_ERROR(CheckInPieces(StreamOf(look.in(), false, look.file), {0, blocks}, SettingsFor(context_, false),
+                                      [&](std::uint64_t, const CheckResult& found) {
+                                        for (const BadBlocks& one : found.bad) bad += one.transient ? 0 : one.count;
+                                      }));
+    look.other_content = 2 * bad >= blocks;
+    return *look.other_content;
   }
 
   // Whether an intent names any data of the row.

@@ -50,7 +50,8 @@ struct HealReport {
 
 /// Reads the blocks, again past the page cache where they are not as committed, and rebuilds what is damaged from the
 /// rows: of a set, from those members that this process sees. Judges as Verify does; rows of which an intent names any
-/// block, and files that differ from their stamp, are not judged. Nothing is written while any intent is set, a
+/// block, and files that differ from their stamp, are not judged. Nor is a file of another inode or birth (put back from a
+/// backup, or another one in its place) if half of its blocks differ, nor content that another sidecar proves. Nothing is written while any intent is set, a
 /// repair's that broke off included: its mtime tells edits made since. Local: one process alone does it. Fails where
 /// the dataset cannot be looked at.
 Result<HealReport> HealBlocks(FileSystem& fs, const Options& options, const HealRequest& request);

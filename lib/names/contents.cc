@@ -233,7 +233,7 @@ Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data
     if (!holds) continue;
     Prover prover{candidates[i], *DataPathOf(candidates[i])};
     if (i < beside) {
-      LZY_ASSIGN_OR_RETURN(prover.usable, IsFree(fs, prover, key));
+      LZY_ASSIGN_OR_RETURN(prover.usable, BaseNameOf(prover.owner) == name ? Result<bool>(true) : IsFree(fs, prover, key));
     }
     if (prover.usable) return std::optional(prover);
     if (!other) other = std::move(prover);

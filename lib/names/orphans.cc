@@ -84,8 +84,10 @@ class OrphanFinder {
     } else if (IsSuperseded(directory, *peek)) {
       Add(path, "a newer commit of the same file has another sidecar", InUse(path));
     } else if (peek->members == 0 || !SetNeeds(*peek, directory.PathOf(owner))) {
-      if (!replaced && HasAllOfItsGroup(path)) {
-        AddKept(path, "its file is gone, but can be rebuilt from it", HowToDecide(directory.PathOf(owner), *peek));
+      if ((!replaced || peek->members == 0) && HasAllOfItsGroup(path)) {
+        AddKept(path, replaced ? "its file was replaced by one that has another sidecar, but can be rebuilt from it"
+                               : "its file is gone, but can be rebuilt from it",
+                replaced ? HowToGetBack(directory.PathOf(owner), path) : HowToDecide(directory.PathOf(owner), *peek));
       } else {
         Add(path, reason, InUse(path));
       }
@@ -204,6 +206,13 @@ class OrphanFinder {
     std::string dataset = data;
     if (peek.members > 0) dataset = PatternFromTail(data, peek.name, peek.rank).value_or(data);
     return fmt::format("to restore it: lzy-restore {0}; if you deleted it: lzy-protect --remove --force {0}", ShellQuote(dataset));
+  }
+
+  // It is the last to know what the file was, so a person decides.
+  static std::string HowToGetBack(const std::string& data, const std::string& sidecar) {
+    const std::string aside = data + ".old";
+    return fmt::format("to get it back as {1}: mv {0} {2} && lzy-restore {1}; if you do not want it: rm {0}", ShellQuote(sidecar),
+                       ShellQuote(aside), ShellQuote(JoinPath(DirectoryOf(data), kSidecarPrefix + BaseNameOf(aside))));
   }
 
   bool IsYoung(const std::string& path) {
