@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 
+#include "base/printable.h"
 #include "dataset/lock.h"
 #include "dataset/member.h"
 #include "dataset/roll_forward.h"
@@ -29,6 +31,7 @@ class SetOpener {
     owners_ = AssignOwners(seen_);
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return OpenOwn(); }));
     LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
+    LZY_RETURN_IF_ERROR(RefuseHardLinks());
     LZY_RETURN_IF_ERROR(CompleteCommits());
     for (const auto& [rank, s] : members_) {
       if (s.other_key && !view_.committed) return {Code::kInvalidArgument, s.fault_text};
@@ -58,6 +61,40 @@ class SetOpener {
       mine_.push_back(std::move(summary));
     }
     return Status::Ok();
+  }
+
+  // The same for hard links, whoever owns the members. Only if inodes of two members have the same number, ranks that see
+  // both look at them: numbers of devices mean something on one node only.
+  Status RefuseHardLinks() {
+    std::map<std::uint64_t, std::vector<std::uint32_t>> by_inode;
+    for (const auto& [rank, s] : members_) {
+      if (s.present) by_inode[s.stat.inode].push_back(rank);
+    }
+    std::erase_if(by_inode, [](const auto& one) { return one.second.size() < 2; });
+    if (by_inode.empty()) return Status::Ok();
+    return AgreeOn(comm_, [&]() -> Status {
+      std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> names;  // by device and inode
+      for (const std::uint32_t rank : by_inode | std::views::values | std::views::join) {
+        const auto member = ref_.members.find(rank);
+        if (member == ref_.members.end()) continue;
+        const std::string& path = member->second;
+        const auto stat = context_.fs.Stat(path, /*follow=*/false);
+        if (!stat.ok()) continue;
+        const auto [at, added] = names.emplace(std::pair(stat->device, stat->inode), path);
+        if (!added) return OneFile(path, at->second);
+      }
+      return Status::Ok();
+    });
+  }
+
+  // A copy is another file only where the names are two, and not one name reached in two ways.
+  Status OneFile(const std::string& path, const std::string& other) const {
+    const auto real = context_.fs.RealPath(path), other_real = context_.fs.RealPath(other);
+    const std::string same = fmt::format("{}: it is the same file as {}", path, other);
+    if (!real.ok() || !other_real.ok() || *real == *other_real) return {Code::kIo, same};
+    const std::string quoted = ShellQuote(path), copy = ShellQuote(path + ".copy");
+    return {Code::kIo, fmt::format("{}, by a hard link. Make it a file of its own, then verify the set: cp -p {} {} && mv {} {}", same,
+                                   quoted, copy, copy, quoted)};
   }
 
   // Judges the members' generations, after completing commits that broke off half-way. A rank completes only members
