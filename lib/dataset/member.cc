@@ -96,13 +96,18 @@ class MemberOpener {
     const Status unsealed = sound.ok() && !stands_in_ ? (*sidecar_)->Unseal(context_.options.key) : Status::Ok();
     if (sound.ok() && unsealed.ok()) return Accept();
     if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) return sound;
+    // The other members of a set still know what this one was. Of a shared file nobody does, as long as the device fails.
+    const bool unreadable = sound.code() == Code::kUnreadable;
+    if (unreadable && shared_) return sound;
     if (!unsealed.ok()) {
       s_.fault = SidecarFault::kUnsealed;
       s_.other_key = unsealed.code() == Code::kInvalidArgument;
       s_.fault_text = unsealed.message();
       if (write_) view_.held = Sidecar::ReleaseFile(std::move(sidecar_).value());
     } else {
-      s_.fault = context_.options.key ? SidecarFault::kUnsealed : SidecarFault::kDestroyed;
+      s_.fault = unreadable             ? SidecarFault::kUnreadable
+                 : context_.options.key ? SidecarFault::kUnsealed
+                                        : SidecarFault::kDestroyed;
       s_.fault_text = sidecar_.ok() ? fmt::format("{}: {}", s_.sidecar_path, sound.message()) : sound.message();
     }
     return Status::Ok();

@@ -145,9 +145,10 @@ class SetOpener {
         view_.warnings.push_back(
             fmt::format("{}: the sidecar {}; it is not used", ExpandPattern(ref_.path, rank), s.fault_text));
       }
-      const bool useless = s.fault == SidecarFault::kDestroyed || s.fault == SidecarFault::kUnsealed;
-      if (useless && view_.unusable.ok()) {
-        view_.unusable = {Code::kUnprotected, s.fault_text};
+      const bool unreadable = s.fault == SidecarFault::kUnreadable;
+      const bool useless = s.fault == SidecarFault::kDestroyed || s.fault == SidecarFault::kUnsealed || unreadable;
+      if (useless && (view_.unusable.ok() || unreadable)) {
+        view_.unusable = {unreadable ? Code::kUnreadable : Code::kUnprotected, s.fault_text};
       }
     }
   }

@@ -144,6 +144,9 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   if (report.status.code() == Code::kNotFound && protected_but_missing) {
     return fmt::format("  the file is missing, but its sidecar is there; to see what can be restored: lzy-verify {}\n", path);
   }
+  if (report.status.code() == Code::kUnreadable) {
+    return "  the device failed; what is there may be whole. Look at the log of the kernel and at the mount, then type the same command again\n";
+  }
   if (report.status.code() != Code::kUnprotected && report.status.code() != Code::kCorrupt) return "";
   const bool shared = report.kind == DatasetKind::kShared;
   // The name of a sidecar is longer than that of its file, and file systems have limits.

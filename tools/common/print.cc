@@ -96,9 +96,9 @@ std::string GeometryText(const DatasetReport& report) {
 
 // What was done about a range, or can be.
 std::string RemedyText(const Damage& damage, Action action, bool unjudged) {
-  if (damage.repaired) return "repaired";
-  // The disk or the bus was wrong once; there is nothing to repair.
+  // The disk or the bus was wrong once. There is nothing to repair, so it counts as repaired.
   if (damage.transient) return "a second read was right";
+  if (damage.repaired) return "repaired";
   // In a dry run of lzy-verify --repair. It makes no missing files, so it would not repair them.
   const bool would = action == Action::kRepairDryRun && damage.cause != DamageCause::kMissing;
   if (damage.beyond_repair) return "beyond repair";
