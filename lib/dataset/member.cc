@@ -36,11 +36,17 @@ class MemberOpener {
  private:
   Status OpenItsData() {
     auto data = OpenData(fs_, kind_, path_, write_);
-    if (data.status().code() == Code::kNotFound) return Status::Ok();
+    if (data.status().code() == Code::kNotFound || (!data.ok() && IsReplaced())) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(view_.data, std::move(data));
     LZY_ASSIGN_OR_RETURN(s_.stat, view_.data->Stat());
     s_.present = true;
     return Status::Ok();
+  }
+
+  // A directory, a FIFO or a link has its name. So the file is lost; what is there stays (Mender::MakeWayFor).
+  bool IsReplaced() const {
+    const auto there = fs_.Stat(path_, /*follow=*/shared_);
+    return there.ok() && there->type != FileStat::Type::kRegular;
   }
 
   // To write, under its lock. Readers take no lock: a sidecar is replaced by a rename, or updated copy by copy.

@@ -87,14 +87,22 @@ Status Survey::AddPath(const std::string& path) {
   }
   switch (stat->type) {
     case FileStat::Type::kDirectory:
+      if (IsReplaced(path)) AddFile(path);
       return AddDirectory(path);
     case FileStat::Type::kRegular:
       AddFile(path);
       return Status::Ok();
     case FileStat::Type::kOther:
-      break;
+      if (!IsReplaced(path)) break;
+      AddFile(path);
+      return Status::Ok();
   }
   return {Code::kInvalidArgument, fmt::format("'{}' is neither a regular file nor a directory", path)};
+}
+
+// Something else has the name of a file that is lost, whose sidecar is there.
+bool Survey::IsReplaced(const std::string& path) {
+  return what_ == Resolve::kProtected && !BaseNameOf(path).empty() && !SidecarOf(path).empty();
 }
 
 void Survey::AddFile(const std::string& path) {

@@ -51,6 +51,13 @@ std::string KeptText(const DatasetReport& report, const std::string& path) {
   }
 }
 
+// True if something can be repaired while the edits stay.
+bool AnyRepairable(const DatasetReport& report) {
+  return std::ranges::any_of(report.damage, [&](const Damage& damage) {
+    return !damage.repaired && !damage.transient && !IsEdit(damage.cause) && !WaitsForItsMember(report, damage);
+  });
+}
+
 // For damage that can be repaired, at least in part. `again`: see ReportText.
 std::string RepairText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
   // All of it has been repaired.
@@ -59,7 +66,7 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
       !WaitsForACommit(report)
           ? ""
           : fmt::format("  to commit the edits and make the rest again: lzy-protect {}; {}\n", path, UndoText(report, "to undo it", path));
-  if (action == Action::kRestore || action == Action::kSalvage) {
+  if (action == Action::kRestore || action == Action::kSalvage || (!commit.empty() && !AnyRepairable(report))) {
     return commit.empty() ? "  the rest could not be repaired: a warning says why\n" : commit;
   }
   if (action == Action::kRestoreDryRun || action == Action::kSpreadDryRun) {
