@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ranges>
 #include <set>
+#include <tuple>
 
 #include "base/printable.h"
 #include "dataset/lock.h"
@@ -68,19 +69,20 @@ class SetOpener {
   Status RefuseHardLinks() {
     std::map<std::uint64_t, std::vector<std::uint32_t>> by_inode;
     for (const auto& [rank, s] : members_) {
-      if (s.present) by_inode[s.stat.inode].push_back(rank);
+      if (s.present && s.stat.inode != 0) by_inode[s.stat.inode].push_back(rank);
     }
     std::erase_if(by_inode, [](const auto& one) { return one.second.size() < 2; });
     if (by_inode.empty()) return Status::Ok();
     return AgreeOn(comm_, [&]() -> Status {
-      std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> names;  // by device and inode
+      // By device and inode. Some file systems make up inodes, so size and birth must be the same, too.
+      std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::int64_t>, std::string> names;
       for (const std::uint32_t rank : by_inode | std::views::values | std::views::join) {
         const auto member = ref_.members.find(rank);
         if (member == ref_.members.end()) continue;
         const std::string& path = member->second;
         const auto stat = context_.fs.Stat(path, /*follow=*/false);
         if (!stat.ok()) continue;
-        const auto [at, added] = names.emplace(std::pair(stat->device, stat->inode), path);
+        const auto [at, added] = names.emplace(std::tuple(stat->device, stat->inode, stat->size, stat->birth_ns), path);
         if (!added) return OneFile(path, at->second);
       }
       return Status::Ok();
