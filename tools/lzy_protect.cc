@@ -71,12 +71,18 @@ struct Wish {
 };
 
 /// For --dry-run: what lzy-protect would do, as far as metadata and times tell. Reads no data.
-lzy::DatasetReport PlanProtect(const lzy::Context& context, const DatasetRef& dataset) {
+lzy::DatasetReport PlanProtect(const lzy::Context& context, const DatasetRef& dataset, bool force) {
   lzy::DatasetReport report = lzy::Info(context, dataset);
   if (report.status.ok() && dataset.kind == lzy::DatasetKind::kShared && context.options.given.contains("device-dirs")) {
     const bool parity_given = report.generation == 0 || context.options.given.contains("parity");
     report.status = lzy::ResolveDirectories(context.fs, context.options, parity_given ? context.options.parity : report.parity).status();
   }
+  // A destroyed sidecar is replaced by force only.
+  const auto destroyed = [&] {
+    const auto sidecar = lzy::FindSidecar(context.fs, dataset.path);
+    return dataset.kind == lzy::DatasetKind::kShared && sidecar.ok() && !lzy::PeekSidecar(context.fs, *sidecar).ok();
+  };
+  if (report.status.code() == lzy::Code::kUnprotected && !force && lzy::OnAnyRank(context.comm, destroyed())) return report;
   // Nothing was ever committed, so nothing that Info reports says anything about the file.
   const bool fresh = report.status.code() == lzy::Code::kUnprotected || (report.status.ok() && report.generation == 0);
   if (fresh) report = {dataset.path, dataset.kind};
@@ -138,8 +144,8 @@ int main(int argc, char** argv) {
   tool.resolve = [&] { return wish.remove ? lzy::Resolve::kProtected : lzy::Resolve::kProtectable; };
   tool.add_options = [&](lzy::Arguments& arguments) {
     arguments.AddFlag("--force", wish.force,
-                      "also commit damaged blocks (they differ, but the file has its committed mtime); with --remove, "
-                      "also remove sidecars that can repair missing data");
+                      "also commit damaged blocks (they differ, but the file has its committed mtime), and a file whose "
+                      "sidecar is destroyed; with --remove, also remove sidecars that can repair missing data");
     arguments.AddFlag("--dry-run", wish.dry_run, "print what would be done, from metadata alone, and do nothing");
     arguments.AddFlag("--remove", wish.remove,
                       "remove the sidecars of PATH, after listing them; never data. Asks on a terminal");
@@ -172,7 +178,7 @@ int main(int argc, char** argv) {
   };
   tool.engine = [&](const lzy::Context& context, const DatasetRef& dataset) {
     if (wish.remove) return Remove(context, dataset, wish);
-    if (wish.dry_run) return PlanProtect(context, dataset);
+    if (wish.dry_run) return PlanProtect(context, dataset, wish.force);
     lzy::ProtectRequest request;
     request.force = wish.force;
     return lzy::Protect(context, dataset, request);

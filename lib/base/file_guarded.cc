@@ -205,6 +205,9 @@ class GuardedFiles final : public FileSystem {
   Result<Spot> TrustedSpotOf(const std::string& path, bool follow);
   /// kIo if this is root, and the directory is neither within what was named nor of an owner of such directories.
   Status CheckWithin(const Directory& directory, const std::string& path);
+  /// Enters all that was named, so that its owners are known. Otherwise the answer would depend on what this process has
+  /// looked at before: under MPI, each has members of its own to look at.
+  void EnterNamed();
   /// For a path that was named: that path without links, the same at each call. It need not exist. Empty: not named.
   Result<std::string> Pinned(const std::string& normal);
   /// Whether a file that was named is in this directory. The file may be lost.
@@ -229,6 +232,7 @@ class GuardedFiles final : public FileSystem {
   std::map<std::string, std::string> pinned_;
   /// Owners of the directories that were named or hold what was named.
   std::set<std::uint32_t> owners_;
+  std::once_flag named_once_;
 };
 
 Result<DirectoryPtr> GuardedFiles::At(const std::string& path) {
@@ -341,8 +345,22 @@ Result<GuardedFiles::Spot> GuardedFiles::SpotOf(const std::string& path, bool fo
   return Spot{directory, {directory->fd, BaseNameOf(normal), path}};
 }
 
+// What is not there, or cannot be entered, has no owner here.
+void GuardedFiles::EnterNamed() {
+  std::vector<std::string> named;
+  {
+    std::lock_guard lock(mutex_);
+    named.assign(named_.begin(), named_.end());
+  }
+  for (const std::string& path : named) {
+    (void)SpotOf(path, /*follow=*/true);
+    (void)At(path);
+  }
+}
+
 Status GuardedFiles::CheckWithin(const Directory& directory, const std::string& path) {
   if (directory.within || !IsRoot()) return Status::Ok();
+  std::call_once(named_once_, [&] { EnterNamed(); });
   std::lock_guard lock(mutex_);
   if (owners_.contains(directory.owner)) return Status::Ok();
   return Status(

@@ -253,6 +253,19 @@ TEST_F(GuardedRoot, OtherDirectoriesAreAllowedOnlyIfTheSameUserOwnsThem) {
   EXPECT_FALSE(stdfs::exists("beside"));
 }
 
+// Under MPI, a process may have nothing to look at in what was named.
+TEST_F(GuardedRoot, OwnersOfWhatWasNamedAreKnownWhateverWasLookedAtBefore) {
+  stdfs::create_directories("his");
+  ASSERT_EQ(chown("his", kStranger, kStranger), 0);
+  Write("his/f", "his/f");
+  for (const auto& named : {std::vector<std::string>{"d/f"}, {"d"}, {"d/none"}, {"away/f", "d/f"}}) {
+    EXPECT_EQ(Opened(*GuardedFileSystem(named), "his/f"), "his/f");
+    EXPECT_CODE(GuardedFileSystem(named)->Open("outside/f", OpenMode::kRead), Code::kIo);
+  }
+  EXPECT_EQ(Opened(*GuardedFileSystem({"outside/f"}), "outside/sub/g"), "outside/sub/g");
+  EXPECT_CODE(GuardedFileSystem({"outside/f"})->Open("his/f", OpenMode::kRead), Code::kIo);
+}
+
 TEST_F(GuardedRoot, HardLinksThatOthersMayHaveMadeAreNotWritten) {
   const auto open = [&](const char* path, OpenMode mode) {
     return GuardedFileSystem({path})->Open(path, mode).status();

@@ -48,7 +48,18 @@ Status Protector::Run() {
 Status Protector::Open() {
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return EnsureSidecars(); }));
   LZY_ASSIGN_OR_RETURN(view_, OpenDataset(context_, ref_, {/*write=*/true}));
-  return request_.force ? Status::Ok() : RefuseUnsealed();
+  if (request_.force) return Status::Ok();
+  LZY_RETURN_IF_ERROR(RefuseDestroyed());
+  return RefuseUnsealed();
+}
+
+// Nothing beside the file tells what it was, and what does may be elsewhere: in device directories, or in another copy.
+// Members of a set are told by each other, and what a program has just written by the program.
+Status Protector::RefuseDestroyed() const {
+  if (!shared() || request_.touched) return Status::Ok();
+  const FileView& file = view_.ensembles[0].files[0];
+  const bool unknown = file.present && file.fault == SidecarFault::kDestroyed;
+  return unknown ? Status(Code::kUnprotected, file.fault_text) : Status::Ok();
 }
 
 // What is there may be forged: to seal it is for somebody to say who knows that it is not.
@@ -74,8 +85,8 @@ Status Protector::EnsureSidecars() {
   return Status::Ok();
 }
 
-// A ruined sidecar is replaced, with a warning. With a key it is replaced by force only: ruins may hide that the
-// dataset was not sealed.
+// A ruined sidecar is replaced, with a warning. That of a shared file is replaced by force only (RefuseDestroyed), and
+// with a key any: ruins may hide that the dataset was not sealed.
 Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   auto opened = OpenData(context_.fs, ref_.kind, path, /*write=*/false);
   const bool lost = shared() && opened.status().code() == Code::kNotFound;
@@ -98,8 +109,10 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
     report_.unsealed = true;
     return {Code::kUnprotected, existing.message()};
   }
+  if (ruins && shared() && !request_.touched && !request_.force) return Status::Ok();
   if (ruins && !request_.touched) {
-    report_.warnings.push_back(fmt::format("{}; it is made again", existing.message()));
+    report_.warnings.push_back(shared() ? fmt::format("{}; it is made again, for the data as they are now", existing.message())
+                                        : fmt::format("{}; it is made again", existing.message()));
   }
   const std::string name = shared() ? BaseNameOf(path) : PatternTail(ref_.path);
   const EmptySidecar empty = NewSidecar(context_.options, ref_.kind, name, rank);

@@ -104,6 +104,7 @@ class Protector {
   // The steps of Run, and its parts. Open and GatherStats are collective, the others local.
   Status Open();
   Status RefuseUnsealed();
+  Status RefuseDestroyed() const;
   Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
   void RemoveEmptySidecars();

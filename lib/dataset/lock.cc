@@ -136,7 +136,8 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
         auto sidecar = LoadSound(*file);
         if (sidecar.ok() && data != nullptr) (void)NarrowAccess((*sidecar)->file(), *data);
         const bool ruined = IsRuined(sidecar.status());
-        if (ruined && create == nullptr && ruins != nullptr) *ruins = std::move(*file);
+        const bool held = ruined || sidecar.status().code() == Code::kUnreadable;
+        if (held && create == nullptr && ruins != nullptr) *ruins = std::move(*file);
         if (!ruined || create == nullptr) return sidecar;
         LZY_RETURN_IF_ERROR(PutEmpty(fs, path, *data, *create, /*replace=*/true));
         if (!std::exchange(replaced, true)) continue;  // however little time there is

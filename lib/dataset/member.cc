@@ -36,11 +36,17 @@ class MemberOpener {
  private:
   Status OpenItsData() {
     auto data = OpenData(fs_, kind_, path_, write_);
-    if (data.status().code() == Code::kNotFound) return Status::Ok();
+    if (data.status().code() == Code::kNotFound || (!data.ok() && IsReplaced())) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(view_.data, std::move(data));
     LZY_ASSIGN_OR_RETURN(s_.stat, view_.data->Stat());
     s_.present = true;
     return Status::Ok();
+  }
+
+  // A directory, a FIFO or a link has its name. So the file is lost; what is there stays (Mender::MakeWayFor).
+  bool IsReplaced() const {
+    const auto there = fs_.Stat(path_, /*follow=*/shared_);
+    return there.ok() && there->type != FileStat::Type::kRegular;
   }
 
   // To write, under its lock. Readers take no lock: a sidecar is replaced by a rename, or updated copy by copy.
@@ -96,13 +102,18 @@ class MemberOpener {
     const Status unsealed = sound.ok() && !stands_in_ ? (*sidecar_)->Unseal(context_.options.key) : Status::Ok();
     if (sound.ok() && unsealed.ok()) return Accept();
     if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) return sound;
+    // The other members of a set still know what this one was. Of a shared file nobody does, as long as the device fails.
+    const bool unreadable = sound.code() == Code::kUnreadable;
+    if (unreadable && shared_) return sound;
     if (!unsealed.ok()) {
       s_.fault = SidecarFault::kUnsealed;
       s_.other_key = unsealed.code() == Code::kInvalidArgument;
       s_.fault_text = unsealed.message();
       if (write_) view_.held = Sidecar::ReleaseFile(std::move(sidecar_).value());
     } else {
-      s_.fault = context_.options.key ? SidecarFault::kUnsealed : SidecarFault::kDestroyed;
+      s_.fault = unreadable             ? SidecarFault::kUnreadable
+                 : context_.options.key ? SidecarFault::kUnsealed
+                                        : SidecarFault::kDestroyed;
       s_.fault_text = sidecar_.ok() ? fmt::format("{}: {}", s_.sidecar_path, sound.message()) : sound.message();
     }
     return Status::Ok();

@@ -207,7 +207,8 @@ Status RenewParts(FileSystem& fs, Sidecar& home, const std::vector<std::string>&
 std::vector<MetadataDamage> CheckPart(FileSystem& fs, const SidecarContents& contents, const std::string& path, std::uint32_t part) {
   const auto all = [&](const char* what) { return std::vector<MetadataDamage>{{0, 0, what, part + 1}}; };
   const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
-  const bool there = IsRuined(loaded.status()) || loaded.status().code() == Code::kNewerFormat;
+  const Code code = loaded.status().code();
+  const bool there = IsRuined(loaded.status()) || code == Code::kNewerFormat || code == Code::kUnreadable;
   if (!loaded.ok()) return all(there ? "metadata" : "part");
   if (!(*loaded)->Unseal(contents.key).ok()) return all("seal");
   const Superblock& want = contents.superblock;

@@ -185,6 +185,34 @@ TEST_F(PartsTest, ProtectDoesNotCommitDamageOfAFileWhoseSidecarIsLost) {
   EXPECT_EQ(ExitCodeOf(VerifyIt(other_, true)), 0);
 }
 
+TEST_F(PartsTest, DataAreNotTakenForTrueWhereTheSidecarIsDestroyed) {
+  UseDirectories(4, 1);
+  MakeFile(30000);
+  const DatasetReport made = ProtectIt();
+  ASSERT_OK(made.status);
+  const Bytes truth = ReadFile(path_);
+  LoseDevice(made, 2);
+  fs::resize_file(SidecarOf(path_), 0);
+  const Image before = ImageOf(scratch_.path());
+  for (const int ranks : {1, 2}) {
+    // Nobody tells where the spares are.
+    const DatasetReport refused = On(ranks, [&](Communicator& comm) { return Protect({PosixFileSystem(), comm, other_}, Ref(), {}); });
+    EXPECT_EQ(ExitCodeOf(refused), 4) << Text(refused);
+    const DatasetReport found = ProtectIt(ranks);
+    EXPECT_EQ(ExitCodeOf(found), 1) << Text(found);
+    EXPECT_EQ(ReadFile(path_), before.at(path_).bytes);
+    EXPECT_EQ(ExitCodeOf(RestoreIt(options_, {}, ranks)), 0);
+    EXPECT_EQ(ReadFile(path_), truth);
+    EXPECT_EQ(StateOf(VerifyIt(other_)), "intact");
+    PutBack(scratch_.path(), before);
+  }
+  ProtectRequest force;
+  force.force = true;
+  const DatasetReport forced = On(1, [&](Communicator& comm) { return Protect({PosixFileSystem(), comm, other_}, Ref(), force); });
+  EXPECT_TRUE(forced.committed) << Text(forced);
+  EXPECT_THAT(forced.warnings, ::testing::Contains(::testing::HasSubstr("for the data as they are now")));
+}
+
 TEST_F(PartsTest, CommitThatFailsLeavesNothing) {
   MemoryFileSystem files;
   options_.parity = 1;

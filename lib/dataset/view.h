@@ -33,8 +33,9 @@ inline constexpr Hash kNoParityLeaf{
     {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
 /// Why a member's sidecar cannot be used, as every rank knows it. kUnsealed: it is not sealed with the key that was
-/// given, or not what was sealed.
-enum class SidecarFault : std::uint8_t { kNone = 0, kMissing = 1, kDestroyed = 2, kOutdated = 3, kForeign = 4, kUnsealed = 5 };
+/// given, or not what was sealed. kUnreadable: the device failed, so nobody knows whether the sidecar is destroyed.
+enum class SidecarFault : std::uint8_t { kNone = 0, kMissing = 1, kDestroyed = 2, kOutdated = 3, kForeign = 4, kUnsealed = 5,
+                                         kUnreadable = 6 };
 
 /// What the owner of a file tells the others about it and its sidecar.
 struct FileFacts {

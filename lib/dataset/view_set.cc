@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <set>
+#include <tuple>
 
+#include "base/printable.h"
 #include "dataset/lock.h"
 #include "dataset/member.h"
 #include "dataset/roll_forward.h"
@@ -29,6 +32,7 @@ class SetOpener {
     owners_ = AssignOwners(seen_);
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return OpenOwn(); }));
     LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
+    LZY_RETURN_IF_ERROR(RefuseHardLinks());
     LZY_RETURN_IF_ERROR(CompleteCommits());
     for (const auto& [rank, s] : members_) {
       if (s.other_key && !view_.committed) return {Code::kInvalidArgument, s.fault_text};
@@ -58,6 +62,41 @@ class SetOpener {
       mine_.push_back(std::move(summary));
     }
     return Status::Ok();
+  }
+
+  // The same for hard links, whoever owns the members. Only if inodes of two members have the same number, ranks that see
+  // both look at them: numbers of devices mean something on one node only.
+  Status RefuseHardLinks() {
+    std::map<std::uint64_t, std::vector<std::uint32_t>> by_inode;
+    for (const auto& [rank, s] : members_) {
+      if (s.present && s.stat.inode != 0) by_inode[s.stat.inode].push_back(rank);
+    }
+    std::erase_if(by_inode, [](const auto& one) { return one.second.size() < 2; });
+    if (by_inode.empty()) return Status::Ok();
+    return AgreeOn(comm_, [&]() -> Status {
+      // By device and inode. Some file systems make up inodes, so size and birth must be the same, too.
+      std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::int64_t>, std::string> names;
+      for (const std::uint32_t rank : by_inode | std::views::values | std::views::join) {
+        const auto member = ref_.members.find(rank);
+        if (member == ref_.members.end()) continue;
+        const std::string& path = member->second;
+        const auto stat = context_.fs.Stat(path, /*follow=*/false);
+        if (!stat.ok()) continue;
+        const auto [at, added] = names.emplace(std::tuple(stat->device, stat->inode, stat->size, stat->birth_ns), path);
+        if (!added) return OneFile(path, at->second);
+      }
+      return Status::Ok();
+    });
+  }
+
+  // A copy is another file only where the names are two, and not one name reached in two ways.
+  Status OneFile(const std::string& path, const std::string& other) const {
+    const auto real = context_.fs.RealPath(path), other_real = context_.fs.RealPath(other);
+    const std::string same = fmt::format("{}: it is the same file as {}", path, other);
+    if (!real.ok() || !other_real.ok() || *real == *other_real) return {Code::kIo, same};
+    const std::string quoted = ShellQuote(path), copy = ShellQuote(path + ".copy");
+    return {Code::kIo, fmt::format("{}, by a hard link. Make it a file of its own, then verify the set: cp -p {} {} && mv {} {}", same,
+                                   quoted, copy, copy, quoted)};
   }
 
   // Judges the members' generations, after completing commits that broke off half-way. A rank completes only members
@@ -108,9 +147,10 @@ class SetOpener {
         view_.warnings.push_back(
             fmt::format("{}: the sidecar {}; it is not used", ExpandPattern(ref_.path, rank), s.fault_text));
       }
-      const bool useless = s.fault == SidecarFault::kDestroyed || s.fault == SidecarFault::kUnsealed;
-      if (useless && view_.unusable.ok()) {
-        view_.unusable = {Code::kUnprotected, s.fault_text};
+      const bool unreadable = s.fault == SidecarFault::kUnreadable;
+      const bool useless = s.fault == SidecarFault::kDestroyed || s.fault == SidecarFault::kUnsealed || unreadable;
+      if (useless && (view_.unusable.ok() || unreadable)) {
+        view_.unusable = {unreadable ? Code::kUnreadable : Code::kUnprotected, s.fault_text};
       }
     }
   }

@@ -63,6 +63,42 @@ TEST_P(BothForms, BadSectorsInMetadataAreRepaired) {
   }
 }
 
+// It may be whole, so nobody commits anything in its place.
+TEST_P(BothForms, ASidecarThatCannotBeReadIsNotDestroyed) {
+  Make();
+  const std::string path = *SidecarPath(paths_[0]);
+  Data().bytes[5 * kBlock] ^= 1;
+  fs_.At(path).unreadable = {{0, 1u << 20}};
+  const auto before = fs_.Copy();
+  ProtectRequest force;
+  force.force = true;
+  for (const DatasetReport& report : {Check(), Repair(), Restore(Here(), Ref(), {}), Protect(Here(), Ref(), {}), Protect(Here(), Ref(), force)}) {
+    EXPECT_EQ(report.status.code(), Code::kUnreadable) << Text(report);
+    EXPECT_EQ(ExitCodeOf(report), 6) << Text(report);
+  }
+  ASSERT_EQ(fs_.nodes().size(), before.size());
+  ExpectBytes(before);
+  fs_.At(path).unreadable.clear();
+  EXPECT_EQ(ExitCodeOf(Repair()), 0);
+  ExpectDataAsCommitted();
+  ExpectIntact();
+}
+
+TEST_P(BothForms, TheOthersRepairAMemberWhoseSidecarCannotBeRead) {
+  Make(4);
+  fs_.At(*SidecarPath(paths_[1])).unreadable = {{0, 1u << 20}};
+  const DatasetReport found = Check();
+  EXPECT_EQ(ExitCodeOf(found), 1) << Text(found);
+  const DatasetReport repaired = Restore(Here(), Ref(), {});
+  EXPECT_EQ(ExitCodeOf(repaired), 0) << Text(repaired);
+  ExpectDataAsCommitted();
+  ExpectIntact();
+  // If none can be read, it is no other trouble than that of one file.
+  for (const std::string& member : paths_) fs_.At(*SidecarPath(member)).unreadable = {{0, 1u << 20}};
+  EXPECT_EQ(Check().status.code(), Code::kUnreadable);
+  EXPECT_EQ(Protect(Here(), Ref(), {}).status.code(), Code::kUnreadable);
+}
+
 TEST_P(BothForms, ABadSectorBesideALostMemberIsRepaired) {
   Make(4);
   LoseMember(1);

@@ -129,7 +129,14 @@ class RuinedSidecar : public ::testing::TestWithParam<Shape> {
 
     // The way out that is named leads out.
     if (ExitCodeOf(last) == 4) {
-      const DatasetReport anew = Protect(context_, RefOf(*comm_, path_, Resolve::kProtectable), {});
+      // Of a shared file only force: nothing beside it tells what it was.
+      ProtectRequest request;
+      request.force = GetParam().kind == DatasetKind::kShared && !last.status.ok();
+      if (request.force) {
+        const DatasetReport refused = Protect(context_, RefOf(*comm_, path_, Resolve::kProtectable), {});
+        EXPECT_EQ(ExitCodeOf(refused), 4) << what << ": " << Text(refused);
+      }
+      const DatasetReport anew = Protect(context_, RefOf(*comm_, path_, Resolve::kProtectable), request);
       EXPECT_EQ(ExitCodeOf(anew), 0) << what << ": " << Text(anew);
       EXPECT_EQ(ExitCodeOf(Verify(context_, Ref(), {})), 0) << what;
     }

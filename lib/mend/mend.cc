@@ -161,13 +161,17 @@ Status Mender::OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   return Status::Ok();
 }
 
-// A directory or a dangling link under the name of a lost file is somebody's doing. It is not replaced.
+// Whatever else has the name of a lost file is somebody's doing. It is not replaced.
 Status Mender::MakeWayFor(const FileView& file) {
-  const auto link = context_.fs.Stat(file.path, /*follow=*/false);
-  if (!file.present && link.ok() && link->type == FileStat::Type::kDirectory) {
-    return {Code::kIo, fmt::format("{}: is a directory; the lost file cannot have its name", file.path)};
+  const auto there = context_.fs.Stat(file.path, /*follow=*/false);
+  const bool dangles = there.ok() && context_.fs.Stat(file.path).status().code() == Code::kNotFound;
+  if (!file.present && there.ok() && !dangles) {
+    const char* const what = there->type == FileStat::Type::kDirectory ? "a directory"
+                             : context_.fs.ReadLink(file.path).ok() ? "a symbolic link"
+                                                                    : "not a regular file";
+    return {Code::kIo, fmt::format("{}: is {}; the lost file cannot have its name", file.path, what)};
   }
-  if (!file.present && link.ok()) {
+  if (!file.present && there.ok()) {
     return {Code::kIo, fmt::format("{}: it is a symbolic link whose target does not exist, so nothing was restored. Remove "
                                    "the link, or create its target", file.path)};
   }

@@ -20,6 +20,8 @@ namespace {
 /// file that is younger than this hour counts as in use.
 constexpr std::int64_t kMomentsNs = 3600ll * 1'000'000'000;
 
+constexpr char kInterrupted[] = "left by a tool or program that was interrupted";
+
 /// Opens a file of lzy's and takes its lock, which is held as long as the File lives. kBusy: somebody else has it.
 Result<std::unique_ptr<File>> Seize(FileSystem& fs, const std::string& path) {
   LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
@@ -52,14 +54,14 @@ class OrphanFinder {
     }
     for (const std::string& name : **directory.Names()) {
       if (name.starts_with(kNewDataPrefix)) {
-        Add(directory.PathOf(name), "left by a restore that was interrupted", InUse(directory.PathOf(name)));
+        AddKept(directory.PathOf(name), "left by a restore that was interrupted", WhileLocked(directory.PathOf(name)));
       } else if (name.starts_with(kCopyPrefix)) {
-        Add(directory.PathOf(name), "left by a copy that was interrupted", InUse(directory.PathOf(name)));
+        AddKept(directory.PathOf(name), "left by a copy that was interrupted", WhileLocked(directory.PathOf(name)));
       } else if (name.starts_with(kJournalPrefix)) {
         // Its copy has the lock.
         const std::string copy = kCopyPrefix + name.substr(sizeof(kJournalPrefix) - 1);
-        const bool in_use = (*directory.Names())->contains(copy) && InUse(directory.PathOf(copy));
-        Add(directory.PathOf(name), "left by a copy that was interrupted", in_use);
+        const std::string kept = (*directory.Names())->contains(copy) ? WhileLocked(directory.PathOf(copy)) : "";
+        AddKept(directory.PathOf(name), "left by a copy that was interrupted", kept);
       } else if (name.starts_with(kNewSidecarPrefix)) {
         VisitNew(directory, name);
       } else if (name.starts_with(kPartPrefix)) {
@@ -76,20 +78,26 @@ class OrphanFinder {
     const std::string owner = *DataPathOf(sidecar);
     const std::string path = directory.PathOf(sidecar);
     const bool replaced = (*directory.Names())->contains(owner);
+    const auto file = fs_.Stat(directory.PathOf(owner), /*follow=*/false);
+    if (replaced && file.ok() && file->type != FileStat::Type::kRegular) {
+      // Nobody has told whether the file is wanted. Until then it may be restored.
+      return AddKept(path, "something that is no regular file has the name of its file",
+                     "to see what can be restored: lzy-verify " + ShellQuote(directory.PathOf(owner)));
+    }
     const std::string reason = replaced ? "its file was replaced by one that has another sidecar" : "its file is gone";
     const auto& peek = directory.PeekAt(sidecar);
     if (!peek.ok()) {
       const bool unusable = peek.status().code() == Code::kUnprotected || peek.status().code() == Code::kCorrupt;
-      if (unusable && !survey_.PatternOfSiblings(directory.PathOf(owner))) Add(path, reason, InUse(path));
+      if (unusable && !survey_.PatternOfSiblings(directory.PathOf(owner))) AddKept(path, reason, WhileLocked(path));
     } else if (IsSuperseded(directory, *peek)) {
-      Add(path, "a newer commit of the same file has another sidecar", InUse(path));
+      AddKept(path, "a newer commit of the same file has another sidecar", WhileLocked(path));
     } else if (peek->members == 0 || !SetNeeds(*peek, directory.PathOf(owner))) {
       if ((!replaced || peek->members == 0) && HasAllOfItsGroup(path)) {
         AddKept(path, replaced ? "its file was replaced by one that has another sidecar, but can be rebuilt from it"
                                : "its file is gone, but can be rebuilt from it",
                 replaced ? HowToGetBack(directory.PathOf(owner), path) : HowToDecide(directory.PathOf(owner), *peek));
       } else {
-        Add(path, reason, InUse(path));
+        AddKept(path, reason, WhileLocked(path));
       }
     }
   }
@@ -100,7 +108,7 @@ class OrphanFinder {
     const auto& peek = directory.PeekAt(sidecar);
     const bool holds_something = peek.ok() && peek->committed;
     if (holds_something && peek->members > 0 && !IsSuperseded(directory, *peek)) return;
-    Add(path, "left by a tool or program that was interrupted", IsYoung(path) || InUse(path));
+    AddKept(path, kInterrupted, WhileYoung(path, WhileLocked(path)));
   }
 
   /// A sidecar being built, or one that was whole before its process ended and that its set may have committed.
@@ -113,14 +121,15 @@ class OrphanFinder {
     // No sidecar of the final name: the file may have been renamed, with its sidecar. Then nobody can say by a lock on
     // that whether this one is being built.
     const bool alone = current.status().code() == Code::kNotFound;
-    if (alone && !of_set) Add(path, "left by a tool or program that was interrupted", IsYoung(path) || InUse(path));
+    if (alone && !of_set) AddKept(path, kInterrupted, WhileYoung(path, WhileLocked(path)));
     if (!current.ok()) return;
     // A complete new sidecar of a set may have been decided on (docs/format.md §9). It is debris only if the current
     // one is as new.
     const bool older = of_set && (fresh->uuid == current->uuid ? fresh->generation <= current->generation
                                                                : fresh->wall_time_ns <= current->wall_time_ns);
     if (of_set && !older) return;
-    Add(path, "left by a tool or program that was interrupted", InUse(directory.PathOf(sidecar)) || InUse(path));
+    const std::string kept = WhileLocked(directory.PathOf(sidecar));
+    AddKept(path, kInterrupted, kept.empty() ? WhileLocked(path) : kept);
   }
 
   /// A part of the parity of a file in another directory. It may be removed if another encoding of that file has taken
@@ -143,7 +152,7 @@ class OrphanFinder {
       superseded |= part->generation <= sidecar->generation || !IsYoung(path);
     }
     if (superseded) {
-      Add(path, fmt::format("{} has other parts by now", part->parts.home), InUse(path));
+      AddKept(path, fmt::format("{} has other parts by now", part->parts.home), WhileLocked(path));
     } else {
       AddKept(path, fmt::format("a part of the parity of {}, which has no sidecar there that says so", part->parts.home),
               "rm it if that file is gone");
@@ -156,14 +165,14 @@ class OrphanFinder {
     const std::string owner = name.substr(sizeof(kIndexPrefix) - 1), path = directory.PathOf(name);
     const auto sidecar_of = [](const std::string& data) { return kSidecarPrefix + data; };
     if (names.contains(sidecar_of(owner))) {
-      if (removable_.contains(directory.PathOf(sidecar_of(owner)))) Add(path, "its sidecar is an orphan, too", false);
+      if (removable_.contains(directory.PathOf(sidecar_of(owner)))) AddKept(path, "its sidecar is an orphan, too", "");
       return;
     }
     // A member's sidecar can be made again, and then the index counts again.
     if (survey_.PatternOfSiblings(directory.PathOf(owner))) return;
     // While it is written, it has one more extension (ReplaceFile).
     const bool written = names.contains(sidecar_of(owner.substr(0, owner.rfind('.'))));
-    Add(path, "there is no sidecar of the same name", written && IsYoung(path));
+    AddKept(path, "there is no sidecar of the same name", written ? WhileYoung(path) : "");
   }
 
   /// True if another sidecar of the directory is of a later commit of the same file.
@@ -215,14 +224,27 @@ class OrphanFinder {
                        ShellQuote(aside), ShellQuote(JoinPath(DirectoryOf(data), kSidecarPrefix + BaseNameOf(aside))));
   }
 
-  bool IsYoung(const std::string& path) {
+  /// How long a file still counts as young; 0: it does not.
+  std::int64_t YoungFor(const std::string& path) {
     const auto stat = fs_.Stat(path, /*follow=*/false);
-    return !stat.ok() || CoarseNowNs() - stat->mtime_ns < kMomentsNs;
+    return stat.ok() ? std::clamp<std::int64_t>(stat->mtime_ns + kMomentsNs - CoarseNowNs(), 0, kMomentsNs) : kMomentsNs;
   }
-  // Whoever cannot take the lock, for whatever reason, does not remove the file.
-  bool InUse(const std::string& path) { return !Seize(fs_, path).ok(); }
-  void Add(const std::string& path, const std::string& reason, bool in_use) {
-    AddKept(path, reason, in_use ? "it may be in use, and is kept" : "");
+  bool IsYoung(const std::string& path) { return YoungFor(path) > 0; }
+
+  // Why a file is kept, and until when; empty: it may go. Whoever cannot take the lock, for whatever reason, does not
+  // remove the file.
+  std::string WhileLocked(const std::string& path) {
+    const Status seized = Seize(fs_, path).status();
+    if (seized.ok()) return "";
+    if (seized.code() == Code::kBusy) return "it may be in use, and is kept until the process that has its lock ends";
+    return fmt::format("it may be in use, and is kept, because it cannot be locked: {}", seized.message());
+  }
+  std::string WhileYoung(const std::string& path, const std::string& otherwise = "") {
+    constexpr std::int64_t kMinute = 60 * kNsPerSecond;
+    const std::int64_t left = YoungFor(path);
+    if (left == 0) return otherwise;
+    const std::int64_t minutes = (left + kMinute - 1) / kMinute;
+    return fmt::format("it may be in use, and is kept for {} more minute{}", minutes, minutes == 1 ? "" : "s");
   }
   void AddKept(const std::string& path, const std::string& reason, const std::string& kept) {
     if (kept.empty()) removable_.insert(path);

@@ -1,5 +1,7 @@
 #include "names/orphans.h"
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <chrono>
 
@@ -55,6 +57,29 @@ TEST_F(ResolveOrphansTest, SidecarOfAReplacedFileIsAnOrphan) {
   }
   stdfs::rename("d/ck.new", "d/ck");
   EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.ck"));
+}
+
+// It may be all that is left of the file.
+TEST_F(ResolveOrphansTest, SidecarOfAFileInWhosePlaceThereIsNoFileIsKept) {
+  for (const char* path : {"d/a", "d/b", "d/c", "d/other"}) {
+    Write(path, path);
+    ProtectShared(path);
+  }
+  for (const char* path : {"d/a", "d/b", "d/c"}) stdfs::remove(path);
+  stdfs::create_directory("d/a");
+  ASSERT_EQ(mkfifo("d/b", 0600), 0);
+  stdfs::create_symlink("other", "d/c");
+  EXPECT_THAT(Orphans("d"), ElementsAre("(d/.LZY.a)", "(d/.LZY.b)", "(d/.LZY.c)"));
+}
+
+TEST_F(ResolveOrphansTest, SaysHowLongWhatMayBeInUseIsKept) {
+  Write("d/f");
+  ProtectShared("d/f");
+  Write("d/.LZY-tmp.123.f", "half");
+  const auto orphans = FindOrphans(fs_, "d");
+  ASSERT_OK(orphans);
+  ASSERT_EQ(orphans->size(), 1u);
+  EXPECT_THAT(orphans->at(0).kept, ::testing::MatchesRegex("it may be in use, and is kept for (59|60) more minutes"));
 }
 
 TEST_F(ResolveOrphansTest, SidecarThatALaterCommitOfTheMemberReplacedIsAnOrphan) {

@@ -1,5 +1,7 @@
 #include "names/resolve.h"
 
+#include <sys/stat.h>
+
 #include "resolve_fixture.h"
 
 namespace lzy {
@@ -205,6 +207,23 @@ TEST_F(ResolveTest, DestroyedSidecarOfAMemberIsStillOfTheSet) {
   MakeSet("d/state.%r", 3);
   Write("d/.LZY.state.1", std::string(30000, 'x'));
   EXPECT_THAT(Found("d"), ElementsAre("p:d/state.%r[0,1,2]"));
+}
+
+TEST_F(ResolveTest, FileInWhosePlaceSomethingElseIsIsADataset) {
+  for (const char* path : {"d/a", "d/b", "d/a.inner"}) {
+    Write(path);
+    ProtectShared(path);
+  }
+  stdfs::remove("d/a");
+  stdfs::create_directory("d/a");
+  stdfs::remove("d/b");
+  ASSERT_EQ(mkfifo("d/b", 0600), 0);
+  EXPECT_THAT(Found("d/a"), ElementsAre("s:d/a"));
+  EXPECT_THAT(Found("d/b"), ElementsAre("s:d/b"));
+  EXPECT_THAT(Found("d"), ElementsAre("s:d/a", "s:d/a.inner", "s:d/b"));
+  stdfs::rename("d/a.inner", "d/a/inner");
+  stdfs::rename("d/.LZY.a.inner", "d/a/.LZY.inner");
+  EXPECT_THAT(Found("d/a"), ElementsAre("s:d/a", "s:d/a/inner"));
 }
 
 TEST_F(ResolveTest, DestroyedSidecarOfAFileIsADataset) {

@@ -102,14 +102,26 @@ Status Survey::AddPath(const std::string& path) {
   }
   switch (stat->type) {
     case FileStat::Type::kDirectory:
+      if (IsReplaced(path)) AddFile(path);
       return AddDirectory(path);
     case FileStat::Type::kRegular:
       AddFile(path);
       return Status::Ok();
     case FileStat::Type::kOther:
-      break;
+      if (!IsReplaced(path)) break;
+      AddFile(path);
+      return Status::Ok();
   }
   return {Code::kInvalidArgument, fmt::format("'{}' is neither a regular file nor a directory", path)};
+}
+
+// Something else has the name of a file that is lost, whose sidecar is there. That is asked first: nearly always there is
+// none, and to look for one of another name would read the whole directory above.
+bool Survey::IsReplaced(const std::string& path) {
+  const auto own = SidecarPath(path);
+  const auto there = own.ok() ? fs_.Stat(*own, /*follow=*/false) : Result<FileStat>(own.status());
+  const bool has_own = there.ok() && there->type == FileStat::Type::kRegular;
+  return what_ == Resolve::kProtected && has_own && !SidecarOf(path).empty();
 }
 
 void Survey::AddFile(const std::string& path) {

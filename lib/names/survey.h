@@ -95,6 +95,7 @@ class Survey {
   Status AddGlob(const std::string& glob);
   Status AddDirectory(const std::string& path);
   /// Adds one file: as the shared file that it is, or as its whole set if it is a member.
+  bool IsReplaced(const std::string& path);
   void AddFile(const std::string& path);
   void AddMember(const std::string& path, const Peek& peek);
   /// If `path` is gone, but its file is there under another name: adds that one with a note. Otherwise returns false.

@@ -16,4 +16,17 @@ inline bool WaitsForACommit(const DatasetReport& report) {
   return edited;
 }
 
+/// True if `damage` is of the sidecar, or of the parity in it, of a member of a set that was edited, too: without the data
+/// that were committed nobody can make that sidecar again. The next commit does, or a repair that takes the edits back.
+inline bool WaitsForItsMember(const DatasetReport& report, const Damage& damage) {
+  if (report.kind != DatasetKind::kSet || damage.part == DamagePart::kData || damage.repaired) return false;
+  bool edited = false, lost = false;
+  for (const Damage& other : report.damage) {
+    if (other.device != damage.device || other.repaired || other.transient) continue;
+    edited = edited || (other.part == DamagePart::kData && IsEdit(other.cause));
+    lost = lost || (other.part == DamagePart::kMetadata && other.length == 0);  // all of it
+  }
+  return edited && lost;
+}
+
 }  // namespace lzy

@@ -44,7 +44,7 @@ bool IsDecided(File& file, const Superblock& prepared) {
   if (pages == nullptr || pages->length != kIntentPages * kIntentPageSize) return false;
   constexpr std::uint32_t kPage = kIntentPages - 1;
   std::vector<std::uint8_t> page(kIntentPageSize);
-  ReadLenient(file, pages->offset + kPage * kIntentPageSize, page);
+  (void)ReadLenient(file, pages->offset + kPage * kIntentPageSize, page);
   const auto decision = DecodeIntent(page, kPage);
   return decision.ok() && (decision->flags & kIntentDecided) != 0 && decision->uuid == prepared.uuid &&
          decision->generation == prepared.generation && decision->wall_time_ns == prepared.wall_time_ns;
@@ -61,6 +61,8 @@ class SuperblockFinder {
     if (found_.empty() && newer_for_sure_) return first_failure_;
     if (found_.empty()) TryEveryPlace();
     if (found_.empty()) {
+      // What is there may be whole.
+      if (!unreadable_.ok()) return unreadable_;
       if (!seen_magic_) return {Code::kUnprotected, "not an lzy sidecar, or its superblocks are destroyed"};
       if (first_failure_.code() == Code::kNewerFormat) return first_failure_;
       return {Code::kUnprotected, "no usable superblock: " + first_failure_.message()};
@@ -82,7 +84,8 @@ class SuperblockFinder {
   std::optional<Superblock> Read(std::uint64_t offset, std::uint32_t copy) {
     if (offset + kCompactSuperblockSize > size_) return std::nullopt;
     std::vector<std::uint8_t> page(std::min<std::uint64_t>(kSuperblockSize, size_ - offset));
-    ReadLenient(file_, offset, page);
+    const Status read = ReadLenient(file_, offset, page);
+    if (unreadable_.ok()) unreadable_ = read;
     auto decoded = DecodeSuperblock(page, copy);
     if (decoded.ok()) {
       if (Status placed = CheckExtents(*decoded); !placed.ok()) decoded = placed;
@@ -117,7 +120,7 @@ class SuperblockFinder {
     for (std::uint64_t at = kCompactPage; at < end; at += kCompactStep) {
       constexpr std::size_t kCopyAt = 64;
       std::uint8_t number[4];
-      ReadLenient(file_, at + kCopyAt, number);
+      (void)ReadLenient(file_, at + kCopyAt, number);
       const auto copy = LoadLe<std::uint32_t>(number);
       if (copy == 0 || copy > kMaxGroup) continue;
       if (auto other = Read(at, copy); other && other->compact) {
@@ -130,6 +133,7 @@ class SuperblockFinder {
   const std::uint64_t size_;
   std::map<std::uint32_t, Superblock> found_;
   Status first_failure_{Code::kUnprotected, "no usable superblock"};
+  Status unreadable_;  // the first failure to read where a superblock may be
   bool seen_magic_ = false;
   bool newer_for_sure_ = false;
 };
@@ -204,7 +208,8 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::shared_ptr<File>&& file, Ope
   sidecar->paged_ = paged;
   if (Status read = NoThrow([&] { return sidecar->ReadEverything(mode, accept_prepared); }); !read.ok()) {
     file = std::move(sidecar->file_);
-    return read.WithContext(file->path());
+    const bool named = read.message().starts_with(file->path());  // by the file itself
+    return named ? read : read.WithContext(file->path());
   }
   return sidecar;
 }
@@ -296,13 +301,15 @@ Sidecar::Copies Sidecar::CopiesOf(const Superblocks& found, const Superblock& be
 // From any copy whose hash is right. All copies are read, so that damage is reported.
 Status Sidecar::ReadInfo(const Copies& same, const Superblock& best) {
   bool have_info = false;
+  Status unreadable;
   for (std::uint32_t c = 0; c < best.copies; ++c) {
     if (same[c] == nullptr) continue;
     const Extent* e = FindExtent(*same[c], ExtentKind::kInfo);
     std::vector<std::uint8_t> bytes;
     if (e != nullptr && e->length <= kMaxInfoBytes && e->offset + e->length <= size_) {
       bytes.resize(e->length);
-      ReadLenient(*file_, e->offset, bytes);
+      const Status read = ReadLenient(*file_, e->offset, bytes);
+      if (unreadable.ok()) unreadable = read;
     }
     if (e == nullptr || HashBytes(HashTag::kInfo, 0, bytes) != best.info_hash) {
       copy_whole_[c] = false;
@@ -314,7 +321,8 @@ Status Sidecar::ReadInfo(const Copies& same, const Superblock& best) {
       have_info = true;
     }
   }
-  return have_info ? Status::Ok() : Status(Code::kUnprotected, "no copy of the info record is intact");
+  if (have_info) return Status::Ok();
+  return !unreadable.ok() ? unreadable : Status(Code::kUnprotected, "no copy of the info record is intact");
 }
 
 // Counts are bounded by what the file can hold before anything is allocated.
@@ -357,7 +365,7 @@ void Sidecar::ReadIntent(const Superblock& superblock) {
   if (e == nullptr || e->length > kMaxIntentPages * kIntentPageSize) return;
   for (std::uint32_t number = 0; number < e->length / kIntentPageSize; ++number) {
     std::vector<std::uint8_t> page(kIntentPageSize);
-    ReadLenient(*file_, e->offset + number * kIntentPageSize, page);
+    (void)ReadLenient(*file_, e->offset + number * kIntentPageSize, page);
     auto intent = DecodeIntent(page, number);
     if (!intent.ok()) {
       if (std::any_of(page.begin(), page.end(), [](std::uint8_t b) { return b != 0; })) {

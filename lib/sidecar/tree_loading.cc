@@ -8,15 +8,20 @@
 
 namespace lzy {
 
-void ReadLenient(File& file, std::uint64_t offset, MutableByteSpan to) {
+Status ReadLenient(File& file, std::uint64_t offset, MutableByteSpan to) {
   std::fill(to.begin(), to.end(), std::uint8_t{0});
+  Status failure;
   if (auto got = file.ReadAt(offset, to); !got.ok()) {
     // An error is said of the whole range. Read page by page, so that one bad sector does not hide its neighbours.
     for (std::size_t at = 0; at < to.size(); at += 4096) {
       MutableByteSpan piece = to.subspan(at, std::min<std::size_t>(4096, to.size() - at));
-      if (auto one = file.ReadAt(offset + at, piece); !one.ok()) std::fill(piece.begin(), piece.end(), std::uint8_t{0});
+      const auto one = file.ReadAt(offset + at, piece);
+      if (one.ok()) continue;
+      std::fill(piece.begin(), piece.end(), std::uint8_t{0});
+      if (failure.ok()) failure = one.status();
     }
   }
+  return failure;
 }
 
 bool CopiesOfPages::Read(std::size_t level, std::uint64_t page, std::size_t attempt, std::span<Hash> to) {
@@ -25,7 +30,7 @@ bool CopiesOfPages::Read(std::size_t level, std::uint64_t page, std::size_t atte
   if (begin == kNowhere) {
     std::ranges::fill(to, Hash());
   } else {
-    ReadLenient(*file_, begin + page * kPageFanout * sizeof(Hash), WritableBytesOf(to));
+    (void)ReadLenient(*file_, begin + page * kPageFanout * sizeof(Hash), WritableBytesOf(to));
   }
   return true;
 }
@@ -98,7 +103,7 @@ void TreeResolver::ResolvePages(std::size_t level, std::uint64_t begin, std::uin
   for (const Copy& copy : copies_) {
     if (copy.levels[level] == CopiesOfPages::kNowhere) continue;
     const std::uint64_t at = copy.levels[level] + first_node * sizeof(Hash);
-    ReadLenient(*file_, at, WritableBytesOf(stored));
+    (void)ReadLenient(*file_, at, WritableBytesOf(stored));
     for (std::uint64_t page = begin; page < end; ++page) {
       const std::uint64_t first = page * kPageFanout - first_node;
       const auto hashes = std::span(stored).subspan(first, std::min<std::uint64_t>(kPageFanout, stored.size() - first));

@@ -15,8 +15,9 @@
 
 namespace lzy {
 
-/// Reads to.size() bytes. What lies past the end or cannot be read becomes zero, which no hash will vouch for.
-void ReadLenient(File& file, std::uint64_t offset, MutableByteSpan to);
+/// Reads to.size() bytes. What lies past the end or cannot be read becomes zero, which no hash will vouch for. Returns
+/// the first failure to read. Ignore it only where another copy, or a verdict on the blocks, makes up for it.
+Status ReadLenient(File& file, std::uint64_t offset, MutableByteSpan to);
 
 /// Level and number of a page.
 using PageId = std::pair<std::size_t, std::uint64_t>;

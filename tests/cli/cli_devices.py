@@ -139,6 +139,28 @@ class LostDevices(Devices):
         self.check(0, "lzy-verify", "--key", "key", "f")
 
 
+class DestroyedSidecar(Devices):
+    def test_the_advice_heals(self):
+        """One server of the file system lost what it had, and the sidecar was destroyed."""
+        self.protect()
+        self.lose(1)
+        os.truncate(self.path(".LZY.f"), 0)
+        damaged = self.read("f")
+        said = self.check(4, "lzy-verify", "f").stdout
+        self.assertNotIn("lzy-protect f", said)
+        self.assertIn("if its parity is in device directories, name these with --device-dirs: then they tell what it was", said)
+        self.check(4, "lzy-protect", "f")
+        self.check(4, "lzy-restore", "f")
+        self.assertEqual((self.read("f"), self.read(".LZY.f")), (damaged, b""))
+        os.mkdir(self.path("d1"))
+        self.check(1, "lzy-protect", "--device-dirs", self.DIRECTORIES, "f")
+        self.assertEqual(self.read("f"), damaged)
+        os.truncate(self.path(".LZY.f"), 0)
+        self.check(0, "lzy-restore", "--device-dirs", self.DIRECTORIES, "f")
+        self.assertEqual(self.read("f"), pattern_bytes(SIZE))
+        self.check(0, "lzy-verify", "f")
+
+
 class PartsOfParity(Devices):
     def test_one_root_for_directories_and_one_sidecar(self):
         self.protect()

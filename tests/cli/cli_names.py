@@ -264,7 +264,8 @@ class Debris(NamesTest):
             for name in in_use:
                 lock(stack.enter_context(open(self.path(name), "r+b")))
             listed = self.check(0, "lzy-info", "d").stdout
-            self.assertEqual(listed.count("it may be in use, and is kept"), 5, listed)
+            self.assertEqual(listed.count("it may be in use, and is kept until the process that has its lock ends"), 4, listed)
+            self.assertRegex(listed, r"\.LZY-tmp\.123\.a: .*; it may be in use, and is kept for (59|60) more minutes")
             self.assertNotIn("--prune", listed)
             entries = self.report(0, "lzy-info", "--prune", "d")["orphans"]
             self.assertEqual([entry["removed"] for entry in entries], [False] * 5)

@@ -29,3 +29,31 @@ class BadSectors(CliTest):
                 self.assertEqual(self.read(f"{sector}/s.0"), content)
                 self.assertEqual(self.read("bad"), b"")
                 self.check(0, "lzy-verify", f"{sector}/s.%r", env=env)
+
+    def test_a_wrong_reading_is_no_repair(self):
+        self.write("f", pattern_bytes(20 * BLOCK))
+        self.age("f")
+        self.check(0, "lzy-protect", "--block-size", "512", "f")
+        self.write("wrong", f"{os.stat(self.path('f')).st_ino} {3 * BLOCK}".encode())
+        done = self.check(0, "lzy-verify", "f", env={"LD_PRELOAD": LIBRARY, "WRONG_ONCE": self.path("wrong")})
+        self.assertEqual(self.read("wrong"), b"")
+        self.assertIn("differs from its hash; a second read was right", done.stdout)
+        self.assertNotIn("repaired", done.stdout)
+
+    def test_a_sidecar_that_cannot_be_read_is_not_destroyed(self):
+        self.write("f", pattern_bytes(200 * BLOCK))
+        self.check(0, "lzy-protect", "--block-size", "512", "f")
+        sidecar = os.stat(self.path(".LZY.f"))
+        self.flip("f", 1000)
+        before = self.read("f"), self.read(".LZY.f")
+        # A page is bad if a sector in it is.
+        self.write("bad", "".join(f"{sidecar.st_ino} {at} 1\n" for at in range(0, sidecar.st_size, 4096)).encode())
+        env = {"LD_PRELOAD": LIBRARY, "BAD_SECTORS": self.path("bad")}
+        for words in (["lzy-verify"], ["lzy-verify", "--repair"], ["lzy-restore"], ["lzy-protect"], ["lzy-protect", "--force"]):
+            done = self.check(6, *words, "f", env=env)
+            self.assertIn(".LZY.f: read of", done.stderr)
+            self.assertIn("what is there may be whole. Look at the log of the kernel", done.stdout)
+            self.assertNotIn("lzy-protect", done.stdout)
+        self.assertEqual((self.read("f"), self.read(".LZY.f")), before)
+        self.check(0, "lzy-verify", "--repair", "f")
+        self.assertEqual(self.read("f"), pattern_bytes(200 * BLOCK))

@@ -1,6 +1,7 @@
 """File sets from the command line: patterns, lost members, restore."""
 
 import os
+import shutil
 import sys
 import unittest
 
@@ -234,6 +235,26 @@ class Sets(CliTest):
             self.write(f"few.{rank}", self.content(rank))
         self.check(3, "lzy-protect", "--parity", "2", "few.%r")
 
+    def test_an_edited_member_that_has_lost_its_sidecar(self):
+        """A restore without --force can do nothing here, so it is not advised."""
+        os.remove(self.path("d/.LZY.state.1"))
+        edited = b"edited" + self.content(1)[6:]
+        self.write("d/state.1", edited)
+        said = self.check(1, "lzy-verify", "d/state.%r").stdout
+        self.assertNotIn("restore with", said)
+        self.assertNotIn("repairable\n  d", said)
+        self.assertIn("d/.LZY.state.1: metadata, offset 0, length 0, device 1: missing; the next commit makes it again", said)
+        self.assertIn("to commit the edits and make the rest again: lzy-protect d/state.%r; to undo it: lzy-restore --force d/state.%r", said)
+        # Damage elsewhere can be repaired, and the edit stays.
+        self.flip("d/state.3", 5000)
+        self.assertIn("restore with: lzy-restore d/state.%r", self.check(1, "lzy-verify", "d/state.%r").stdout)
+        self.check(1, "lzy-restore", "d/state.%r")
+        self.assertEqual((self.read("d/state.1"), self.read("d/state.3")), (edited, self.content(3)))
+        self.assertEqual(self.check(1, "lzy-verify", "d/state.%r").stdout.splitlines()[1:], said.splitlines()[1:])
+        self.check(0, "lzy-protect", "d/state.%r")
+        self.check(0, "lzy-verify", "d/state.%r")
+        self.assertEqual(self.read("d/state.1"), edited)
+
     def test_fewer_ranks_make_a_new_set(self):
         for rank in range(3):
             self.write(f"d/state.{rank}", self.content(rank + 10))
@@ -247,6 +268,82 @@ class Sets(CliTest):
             os.rename(self.path(f".LZY.elsewhere.{rank}"), self.path(f"d/.LZY.state.{rank}"))
         for path in ("d/state.%r", "d"):
             self.assertEqual(self.only(self.report(0, "lzy-verify", path))["devices"], 3)
+
+
+class Replaced(CliTest):
+    """Something that is no file has the name of a file."""
+
+    def replace(self, name, kind):
+        os.remove(self.path(name))
+        if kind == "a directory":
+            os.mkdir(self.path(name))
+        elif kind == "no regular file":
+            os.mkfifo(self.path(name))
+        else:
+            os.symlink("other", self.path(name))
+
+    def test_a_member(self):
+        self.write("other", b"other")
+        for kind in ("a directory", "no regular file", "a symbolic link"):
+            with self.subTest(kind=kind):
+                for rank in range(3):
+                    self.write(f"{kind}/s.{rank}", pattern_bytes(50000, seed=rank))
+                self.check(0, "lzy-protect", *SMALL, f"{kind}/s.%r")
+                self.replace(f"{kind}/s.1", kind)
+                way = f"  {kind}/s.1 is {kind} now; first move it away: mv '{kind}/s.1' '{kind}/s.1.away'\n"
+                self.assertIn(way + f"  restore with: lzy-restore '{kind}/s.%r'", self.check(1, "lzy-verify", f"{kind}/s.%r").stdout)
+                self.assertIn(way, self.check(6, "lzy-restore", f"{kind}/s.%r").stdout)
+                os.rename(self.path(f"{kind}/s.1"), self.path(f"{kind}/s.1.away"))
+                self.check(0, "lzy-restore", f"{kind}/s.%r")
+                self.assertEqual(self.read(f"{kind}/s.1"), pattern_bytes(50000, seed=1))
+                self.assertTrue(os.path.lexists(self.path(f"{kind}/s.1.away")))
+
+    def test_a_file(self):
+        for kind in ("a directory", "no regular file", "a symbolic link"):
+            with self.subTest(kind=kind):
+                name = f"{kind}/f"
+                self.write(name, pattern_bytes(500000))
+                self.write(f"{kind}/other", b"other")
+                self.check(0, "lzy-protect", *SMALL, name)
+                self.replace(name, kind)
+                # The link itself, if it is named, leads to another file.
+                for path in [kind] if kind == "a symbolic link" else [kind, name]:
+                    said = self.check(2, "lzy-verify", path).stdout
+                    self.assertIn(f"{name} is {kind} now; first move it away: mv", said)
+                    self.assertIn(f"if you deleted it: lzy-protect --remove --force '{name}'", said)
+                self.check(2, "lzy-status", kind)
+                self.check(2, "lzy-status", "--rescan", kind)
+                self.assertIn(f"to see what can be restored: lzy-verify '{name}'", self.check(0, "lzy-info", "--prune", kind).stdout)
+                self.assertTrue(os.path.exists(self.path(f"{kind}/.LZY.f")))
+
+
+class ApartSets(CliTest):
+    """Members in directories of their own, which several ranks look at."""
+
+    def setUp(self):
+        super().setUp()
+        for rank in range(4):
+            self.write(f"node{rank}/state", pattern_bytes(30000, seed=rank))
+        self.check(0, "lzy-protect", *SMALL, "node%r/state")
+
+    @unittest.skipIf(os.geteuid() != 0, "only root goes nowhere but where the user says")
+    def test_root_may_name_one_member(self):
+        for ranks in (None, 3):
+            self.check(0, "lzy-verify", "node0/state", ranks=ranks)
+
+    def test_hard_links_are_refused(self):
+        os.remove(self.path("node2/state"))
+        os.link(self.path("node1/state"), self.path("node2/state"))
+        for ranks in (None, 3):
+            for tool in (["lzy-verify"], ["lzy-verify", "--repair", "--force"], ["lzy-restore", "--force"]):
+                done = self.check(6, *tool, "node%r/state", ranks=ranks)
+                self.assertIn("node2/state: it is the same file as node1/state, by a hard link. Make it a file of its own, then verify the set: "
+                              "cp -p node2/state node2/state.copy && mv node2/state.copy node2/state", done.stderr)
+        shutil.copy2(self.path("node2/state"), self.path("node2/state.copy"))
+        os.rename(self.path("node2/state.copy"), self.path("node2/state"))
+        self.check(0, "lzy-verify", "--repair", "--force", "node%r/state")
+        for rank in range(4):
+            self.assertEqual(self.read(f"node{rank}/state"), pattern_bytes(30000, seed=rank))
 
 
 if __name__ == "__main__":

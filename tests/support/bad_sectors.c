@@ -1,6 +1,7 @@
 // Preloaded into tools by cli/cli_sectors.py and campaign/tools_driver.cc: files with sectors that cannot be read until
 // they are written over. BAD_SECTORS names the list, a line each: inode, offset, length. As with Linux, a page with a bad
-// sector cannot be read (with BAD_SECTORS_PAGE, pages are of so many bytes); what is in front of it can.
+// sector cannot be read (with BAD_SECTORS_PAGE, pages are of so many bytes); what is in front of it can. WRONG_ONCE names a
+// file with an inode and an offset: the first reading of this byte is wrong.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -74,6 +75,21 @@ static void written(int fd, size_t count, unsigned long offset) {
   fclose(list);
 }
 
+static void spoil_once(int fd, unsigned char* got, ssize_t count, unsigned long offset) {
+  const char* name = getenv("WRONG_ONCE");
+  FILE* file = name != NULL && count > 0 ? fopen(name, "r+e") : NULL;
+  unsigned long inode, at;
+  struct stat about;
+  if (file == NULL) return;
+  flock(fileno(file), LOCK_EX);
+  const int meant = fscanf(file, "%lu %lu", &inode, &at) == 2 && fstat(fd, &about) == 0 && inode == about.st_ino;
+  if (meant && at >= offset && at < offset + (unsigned long)count) {
+    got[at - offset] ^= 0x40;
+    if (ftruncate(fileno(file), 0) != 0) abort();
+  }
+  fclose(file);
+}
+
 // The list itself is read by other calls than these.
 #define WRAP(suffix, offset_type)                                                                      \
   ssize_t pread##suffix(int fd, void* to, size_t count, offset_type offset) {                          \
@@ -83,7 +99,9 @@ static void written(int fd, size_t count, unsigned long offset) {
       errno = EIO;                                                                                     \
       return -1;                                                                                       \
     }                                                                                                  \
-    return next(fd, to, (size_t)most, offset);                                                         \
+    const ssize_t got = next(fd, to, (size_t)most, offset);                                            \
+    spoil_once(fd, to, got, (unsigned long)offset);                                                    \
+    return got;                                                                                        \
   }                                                                                                    \
   ssize_t pwrite##suffix(int fd, const void* from, size_t count, offset_type offset) {                 \
     ssize_t (*next)(int, const void*, size_t, offset_type) = dlsym(RTLD_NEXT, "pwrite" #suffix);       \

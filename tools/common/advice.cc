@@ -51,6 +51,13 @@ std::string KeptText(const DatasetReport& report, const std::string& path) {
   }
 }
 
+// True if something can be repaired while the edits stay.
+bool AnyRepairable(const DatasetReport& report) {
+  return std::ranges::any_of(report.damage, [&](const Damage& damage) {
+    return !damage.repaired && !damage.transient && !IsEdit(damage.cause) && !WaitsForItsMember(report, damage);
+  });
+}
+
 // For damage that can be repaired, at least in part. `again`: see ReportText.
 std::string RepairText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
   // All of it has been repaired.
@@ -59,7 +66,7 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
       !WaitsForACommit(report)
           ? ""
           : fmt::format("  to commit the edits and make the rest again: lzy-protect {}; {}\n", path, UndoText(report, "to undo it", path));
-  if (action == Action::kRestore || action == Action::kSalvage) {
+  if (action == Action::kRestore || action == Action::kSalvage || (!commit.empty() && !AnyRepairable(report))) {
     return commit.empty() ? "  the rest could not be repaired: a warning says why\n" : commit;
   }
   if (action == Action::kRestoreDryRun || action == Action::kSpreadDryRun) {
@@ -92,6 +99,20 @@ std::string LossText(const DatasetReport& report, Action action, const std::stri
       "  what could be recovered was written; copy the rest from a backup, then commit it: lzy-protect {0} (if it differs from what was "
       "committed: lzy-protect --force {0})\n",
       path);
+}
+
+// For data of which nothing tells any more what they were. The last command takes them as they are, so it comes last.
+std::string DestroyedText(const std::string& path, bool shared, bool directories_named) {
+  const std::string compare = fmt::format("  if you have another copy of it, compare the two: lzy-diff --deep REPLICA {}\n", path);
+  if (!shared) {
+    return "  its sidecars are destroyed: nothing beside the files tells what they were\n" + compare +
+           fmt::format("  if they are right, protect them as they are now: lzy-protect {}\n", path);
+  }
+  const std::string spares =
+      directories_named ? "" : "  if its parity is in device directories, name these with --device-dirs: then they tell what it was\n";
+  return "  its sidecar is destroyed: nothing beside the file tells what it was. If it is a member of a set, give the set's pattern: "
+         "the other members can repair it\n" +
+         spares + compare + fmt::format("  if it is right, protect it as it is now: lzy-protect --force {}\n", path);
 }
 
 }  // namespace
@@ -144,8 +165,11 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   if (report.status.code() == Code::kNotFound && protected_but_missing) {
     return fmt::format("  the file is missing, but its sidecar is there; to see what can be restored: lzy-verify {}\n", path);
   }
+  if (report.status.code() == Code::kUnreadable) {
+    return "  the device failed; what is there may be whole. Look at the log of the kernel and at the mount, then type the same command again\n";
+  }
   if (report.status.code() != Code::kUnprotected && report.status.code() != Code::kCorrupt) return "";
-  const bool shared = report.kind == DatasetKind::kShared;
+  const bool shared = report.kind == DatasetKind::kShared, directories_named = repeated.find("--device-dirs") != std::string::npos;
   // The name of a sidecar is longer than that of its file, and file systems have limits.
   if (shared && !SidecarPath(report.path).ok()) return "  the name is too long for a sidecar: rename it\n";
   // The dataset is sealed, and this content is not what was sealed. lzy cannot tell whether it is right.
@@ -154,16 +178,12 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
     return fmt::format("  the file is missing and its sidecar is destroyed. If it is a member of a set, give the set's pattern: the "
                        "other members can repair it. If not, nothing of it can be restored: rm {}\n", ShellQuote(ruined_sidecar));
   }
-  if (ruined_sidecar.empty() && shared && repeated.find("--device-dirs") == std::string::npos) {
+  if (ruined_sidecar.empty() && shared && !directories_named) {
     return fmt::format("  if its sidecar was lost and its parity is in device directories, name these with --device-dirs; if it never had "
                        "a sidecar, protect it with: lzy-protect {}\n", path);
   }
   if (ruined_sidecar.empty()) return fmt::format("  protect it with: lzy-protect {}\n", path);
-  if (!shared) return fmt::format("  its sidecars are destroyed; protect it as it is now with: lzy-protect {}\n", path);
-  return fmt::format(
-      "  its sidecar is destroyed. If it is a member of a set, give the set's pattern: the other members can repair it. If "
-      "not, protect it as it is now: lzy-protect {}\n",
-      path);
+  return DestroyedText(path, shared, directories_named);
 }
 
 }  // namespace lzy

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <vector>
 
 #include "base/printable.h"
@@ -87,11 +88,26 @@ std::string PlaceAdvice(FileSystem& fs, const DatasetReport& report, const Datas
 
 }  // namespace
 
+std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
+  std::set<std::string> lost;
+  for (const Damage& damage : report.damage) {
+    if (damage.part == DamagePart::kData && damage.cause == DamageCause::kMissing && !damage.repaired) lost.insert(damage.path);
+  }
+  std::string out;
+  for (const std::string& path : lost) {
+    const auto there = fs.Stat(path, /*follow=*/false);
+    if (!there.ok() || there->type == FileStat::Type::kRegular) continue;
+    const char* const what = there->type == FileStat::Type::kDirectory ? "a directory" : fs.ReadLink(path).ok() ? "a symbolic link" : "no regular file";
+    out += fmt::format("  {} is {} now; first move it away: mv {} {}\n", Printable(path), what, ShellQuote(path), ShellQuote(path + ".away"));
+  }
+  return out;
+}
+
 std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, Action action,
                                const std::string& repeated) {
   if (std::string obstacle = Obstacle(fs, dataset); !obstacle.empty()) return obstacle;
   return FailureAdvice(report, RuinedSidecar(fs, dataset), repeated, HasSidecar(fs, dataset)) +
-         PlaceAdvice(fs, report, dataset, action);
+         AdviceBeforeRestore(fs, report) + PlaceAdvice(fs, report, dataset, action);
 }
 
 }  // namespace lzy

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "common/arguments.h"
 #include "objects/ask.h"
+#include "request/edits.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -95,16 +96,16 @@ std::string GeometryText(const DatasetReport& report) {
 }
 
 // What was done about a range, or can be.
-std::string RemedyText(const Damage& damage, Action action, bool unjudged) {
-  if (damage.repaired) return "repaired";
-  // The disk or the bus was wrong once; there is nothing to repair.
+std::string RemedyText(const DatasetReport& report, const Damage& damage, Action action) {
+  // The disk or the bus was wrong once. There is nothing to repair, so it counts as repaired.
   if (damage.transient) return "a second read was right";
+  if (damage.repaired) return "repaired";
   // In a dry run of lzy-verify --repair. It makes no missing files, so it would not repair them.
   const bool would = action == Action::kRepairDryRun && damage.cause != DamageCause::kMissing;
   if (damage.beyond_repair) return "beyond repair";
   // Neither hashes that nobody has can be repaired, nor parity of data that cannot be checked.
-  if (unjudged && damage.part != DamagePart::kData) return "lzy-protect makes it again";
-  if (damage.part == DamagePart::kParity && IsEdit(damage.cause)) {
+  if (report.unjudged && damage.part != DamagePart::kData) return "lzy-protect makes it again";
+  if ((damage.part == DamagePart::kParity && IsEdit(damage.cause)) || WaitsForItsMember(report, damage)) {
     return "the next commit makes it again";
   }
   if (damage.cause == DamageCause::kStale) return "a legitimate change, or damage: see below";
@@ -211,13 +212,13 @@ std::string PlaceText(const DamageRun& run) {
 }
 
 // One line: file, part, place, device, cause, and what can be done.
-std::string DamageText(const DamageRun& run, Action action, bool unjudged) {
+std::string DamageText(const DatasetReport& report, const DamageRun& run, Action action) {
   const Damage& damage = run.first;
   std::string line =
       fmt::format("  {}: {}, {}, {}: {}", damage.path, Name(damage.part), PlaceText(run),
                   run.one_device ? fmt::format("device {}", damage.device) : "several devices", CauseText(damage));
   // Metadata alone do not tell what can be done.
-  if (action != Action::kInfo) line += "; " + RemedyText(damage, action, unjudged);
+  if (action != Action::kInfo) line += "; " + RemedyText(report, damage, action);
   if (run.places > 1) line += "; --json lists them";
   line += "\n";
   for (const DamagedObject& object : run.objects) line += fmt::format("    in {}\n", Printable(Text(object)));
@@ -372,7 +373,8 @@ std::string PhasesText(const Phases& phases) {
   return fmt::format("{:.3f} s{}", phases.total, parts);
 }
 
-std::string ReportText(const DatasetReport& given, Action action, const std::string& repeated, const std::string& again) {
+std::string ReportText(const DatasetReport& given, Action action, const std::string& repeated, const std::string& again,
+                       const std::string& first) {
   // Texts are made of the printable copy, commands of the original.
   const DatasetReport report = PrintableReport(given);
   // If more was asked for than parity can do, the state is known and there is something to advise.
@@ -390,7 +392,7 @@ std::string ReportText(const DatasetReport& given, Action action, const std::str
   }
   // Damage, at most kMostDamageLines.
   const std::vector<DamageRun> runs = ByDevice(DamageRuns(report.damage));
-  for (std::size_t i = 0; i < runs.size() && i < kMostDamageLines; ++i) out += DamageText(runs[i], action, report.unjudged);
+  for (std::size_t i = 0; i < runs.size() && i < kMostDamageLines; ++i) out += DamageText(report, runs[i], action);
   if (runs.size() > kMostDamageLines) {
     out += fmt::format("  and {} more; --json lists all of them\n", runs.size() - kMostDamageLines);
   }
@@ -412,7 +414,7 @@ std::string ReportText(const DatasetReport& given, Action action, const std::str
   }
   // For a failure, FailureAdvice says what to do next.
   if (failed && report.state != DatasetState::kUnrepairable) return out;
-  return out + NextText(given, action, repeated, again);
+  return out + first + NextText(given, action, repeated, again);
 }
 
 }  // namespace lzy

@@ -29,8 +29,10 @@ enum class Action {
 
 /// The whole report of a dataset: several lines, each ended. Advice for a failed operation (report.status) is not in
 /// it: see FailureAdvice(). `repeated`: options that the next command will need as this one did ("--key FILE "), or
-/// empty. `again`: those that this command needs in addition when it is repeated ("--device 1 ").
-std::string ReportText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again);
+/// empty. `again`: those that this command needs in addition when it is repeated ("--device 1 "). `first`: lines that
+/// come before the command to type next.
+std::string ReportText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again,
+                       const std::string& first);
 /// The state in a few words, as the first line of the report has it.
 std::string StateText(const DatasetReport& report, Action action);
 /// The total in seconds, then that of each phase that took any time.

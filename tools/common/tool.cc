@@ -417,7 +417,7 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   }
   // The report, then what to type next.
   const std::string repeated = RepeatedOptions(options_);
-  Say(ReportText(report, tool_.action(), repeated, tool_.again ? tool_.again() : std::string()));
+  Say(ReportText(report, tool_.action(), repeated, tool_.again ? tool_.again() : std::string(), AdviceBeforeRestore(*fs_, report)));
   if (!report.status.ok()) Say(AdviceAfterFailure(*fs_, report, dataset, tool_.action(), repeated));
   // --log=info: where the time went.
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {

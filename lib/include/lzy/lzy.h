@@ -99,7 +99,8 @@ typedef struct lzy_options {
                             *   Other LZY_ variables are checked, and have no effect; an unknown or unusable one is
                             *   LZY_USAGE. Off: the environment is not looked at */
   int32_t from_disk;       /**< lzy_verify, lzy_repair: read everything from the device, past the page cache */
-  int32_t force;           /**< lzy_protect: commit even blocks that are damaged. lzy_repair, lzy_restore: take blocks
+  int32_t force;           /**< lzy_protect: commit even blocks that are damaged, and files whose sidecar is
+                            *   destroyed. lzy_repair, lzy_restore: take blocks
                             *   that are stale or at risk back to the committed content too */
   int32_t dry_run;         /**< lzy_restore: report what is lost and whether it can be had back; change nothing */
   int32_t salvage; /**< lzy_restore: with more losses than parity can mend, write what can be had nevertheless */
@@ -151,7 +152,8 @@ typedef struct lzy_report lzy_report;
 
 /** Makes or refreshes sidecars (".LZY.<name>" beside each file): hashes, parity, metadata. Changes nothing else. LZY_OK
  *  when everything found is protected now, LZY_DAMAGED or LZY_UNREPAIRABLE for datasets in which there are damaged
- * blocks or lost members, which are left as they are unless options->force is set. */
+ * blocks or lost members, LZY_UNPROTECTED for files whose sidecar is destroyed. These are left as they are unless
+ * options->force is set. */
 LZY_API int lzy_protect(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report);
 
 /** Checks data, parity and metadata against their hashes. Changes nothing. LZY_OK when all is intact. */

@@ -264,7 +264,7 @@ def protect(path: Path, *, parity: int | None = None, group: int | None = None, 
             stripe: int | None = None, force: bool = False, comm: Any = None, progress: ProgressFunction | None = None,
             memory: int | None = None, threads: int | None = None, timeout: int | None = None,
             use_environment: bool = False, name_objects: bool = True) -> Report:
-    """Makes or updates parity and hashes. Without `force`, damaged blocks are not committed."""
+    """Makes or updates parity and hashes. Without `force`, damaged blocks are not committed, nor files whose sidecar is destroyed."""
     return _run("protect", path, comm, progress, parity=parity, group=group, block_size=block_size, stripe=stripe, force=force,
                 memory=memory, threads=threads, timeout=timeout, use_environment=use_environment,
                 no_objects=not name_objects).check()
