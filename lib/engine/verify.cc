@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "comm/records.h"
+#include "commit/renew_stamps.h"
 #include "dataset/rehome.h"
 #include "engine/engine.h"
 #include "mend/lost_members.h"
@@ -232,6 +233,8 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     if (!view.unusable.ok()) return view.unusable;
     return {Code::kUnprotected, fmt::format("{}: no sidecar", dataset.path)};
   }
+  StampRenewal stamps(context, view);
+  if (write) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { stamps.Begin(); }));
   LZY_ASSIGN_OR_RETURN(Findings findings, ExamineAsAsked(context, view, job, report));
   MendRequest request = job.request;
   ReplicaPlace place{.path = job.replica, .ranks = job.ranks, .force = request.force};
@@ -259,10 +262,15 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
         return Status::Ok();
       }
     }
+    if (report.state == DatasetState::kIntact && (!job.portion || report.portion.whole())) {
+      LZY_ASSIGN_OR_RETURN(report.stamps, NoteOfStamps(context, view));
+    }
     return request.force && report.cannot_undo ? NothingReset(view) : Status::Ok();
   }
   if (report.state == DatasetState::kIntact && report.damage.empty() && !RepairBrokeOff(view) && !PartsMoved(view)) {
     if (view.recovered) report.state = DatasetState::kRestored;
+    LZY_ASSIGN_OR_RETURN(const bool taken, stamps.Finish());
+    if (taken) report.stamps = StampNote::kTaken;
     return Status::Ok();
   }
   return MendFound(context, view, findings, request, report);

@@ -94,6 +94,21 @@ std::string LossText(const DatasetReport& report, Action action, const std::stri
       path);
 }
 
+// For content that is proven. Until the new stamp is recorded, each later difference counts as an edit.
+std::string StampText(StampNote note, const std::string& path) {
+  switch (note) {
+    case StampNote::kNone:
+      return "";
+    case StampNote::kTimesDiffer:
+      return fmt::format("  times differ from the last commit, content proven; to record the new times: lzy-verify --repair {}\n", path);
+    case StampNote::kRacy:
+      return fmt::format("  committed within one tick of the file system's clock, content proven; to record that: lzy-verify --repair {}\n", path);
+    case StampNote::kTaken:
+      return "  content proven: the times of now were recorded\n";
+  }
+  return "";
+}
+
 }  // namespace
 
 /// The command to type next, by what was found and what was asked for. The path is the one of the report, quoted for
@@ -112,7 +127,7 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
   switch (report.state) {
     case DatasetState::kIntact:
     case DatasetState::kRestored:
-      return "";
+      return StampText(report.stamps, path);
     case DatasetState::kDamaged:
       return RepairText(report, action, path, again);
     case DatasetState::kUnrepairable:
