@@ -6,6 +6,7 @@
 #include "dataset/parts.h"
 #include "names/peek.h"
 #include "sidecar/commit_clock.h"
+#include "sidecar/scratch.h"
 
 namespace lzy {
 namespace {
@@ -44,14 +45,16 @@ Result<StampNote> NoteOfStamps(const Context& context, const DatasetView& view) 
 
 // The clock comes first, then the stat, then whoever calls reads the data: so each change that the reading may have missed
 // shows in the mtime. A stamp that would be racy again is of no use. A clock that cannot be had is no failure: the stamp
-// stays as it is.
+// stays as it is. A file without a name is asked for it, since nothing of an edited file may change, not even the mtime of
+// its sidecar.
 void StampRenewal::Begin() {
   const bool shared = view_.ref.kind == DatasetKind::kShared;
   for (Ensemble& ensemble : view_.ensembles) {
     for (FileView& file : ensemble.files) {
       if ((shared ? 0 : file.owner) != context_.comm.rank() || !CanRenew(file)) continue;
       if (!IsStampOutdated(file.stat, file.stamp, file.commit_clock_ns)) continue;
-      const auto clock = FileSystemClock(file.sidecar->file());
+      const std::unique_ptr<File> scratch = ScratchBeside(context_.fs, file.path)();
+      const auto clock = scratch ? FileSystemClock(*scratch) : Result<std::int64_t>(Code::kNotFound, file.path);
       const auto stat = file.data->Stat();
       if (clock.ok() && stat.ok() && stat->mtime_ns < *clock) renewals_.push_back({&file, *stat, *clock});
     }

@@ -26,7 +26,8 @@ class StampRenewal {
  public:
   StampRenewal(const Context& context, DatasetView& view) : context_(context), view_(view) {}
 
-  /// Notes what the files with outdated stamps are, and the clock of their file systems. Writes nothing else. Local.
+  /// Notes what the files with outdated stamps are, and the clocks of their file systems. Writes to nothing that has a name.
+  /// Local.
   void Begin();
   /// Records it durably, unless a file changed since. True if there was anything to record. Collective. After an error or a
   /// crash, each sidecar has its old stamp or the new one.
