@@ -163,6 +163,48 @@ TEST_P(CoarseClockTest, NewTimesAreTakenWhenTheContentIsProven) {
   }
 }
 
+// Each rank renews those that it owns, and all of them tell the same.
+TEST_P(CoarseClockTest, RanksRenewTheirStamps) {
+  tick_ = 1;
+  MakeNow(5'000'000'000);
+  Unpack();
+  RunRanks(3, [&](Communicator& comm) {
+    DatasetRef ref = ref_;
+    std::erase_if(ref.members, [&](const auto& m) { return static_cast<int>(m.first) % 3 != comm.rank(); });
+    VerifyRequest request;
+    const Context context{fs_, comm, options_};
+    EXPECT_EQ(Verify(context, ref, request).stamps, StampNote::kTimesDiffer);
+    request.repair = true;
+    EXPECT_EQ(Verify(context, ref, request).stamps, StampNote::kTaken);
+    EXPECT_EQ(Verify(context, ref, request).stamps, StampNote::kNone);
+  });
+  for (std::uint32_t r = 0; r < paths_.size(); ++r) {
+    Rot(r);
+    EXPECT_EQ(StateOf(Check()), "damaged");
+    EXPECT_EQ(ExitCodeOf(Repair()), 0);
+  }
+}
+
+// The spares of the sidecar follow.
+TEST_F(MisfortuneTest, NewTimesAreTakenWithDeviceDirectories) {
+  for (std::uint32_t d = 0; d < options_.group; ++d) options_.device_dirs.push_back(fmt::format("/p{}", d));
+  NameFiles(0);
+  for (const std::string& directory : options_.device_dirs) fs_.Put(directory + "/lost+found", {});
+  fs_.Put(paths_[0], RandomBytes(rng_, 24 * kBlock), kPast + 5);
+  ASSERT_OK(Protect(Here(), ref_, {}).status);
+  Data().stat.mtime_ns = kPast;
+  EXPECT_EQ(Check().stamps, StampNote::kTimesDiffer);
+  EXPECT_EQ(Repair().stamps, StampNote::kTaken);
+  EXPECT_EQ(StateOf(Check()), "intact");
+  EXPECT_EQ(Check().stamps, StampNote::kNone);
+  ASSERT_OK(fs_.Remove(*SidecarPath(paths_[0])));
+  EXPECT_EQ(ExitCodeOf(Repair()), 0);
+  EXPECT_EQ(Check().stamps, StampNote::kNone) << "a spare had the old stamp";
+  Data().bytes[5 * kBlock] ^= 1;
+  EXPECT_EQ(StateOf(Check()), "damaged");
+  EXPECT_EQ(ExitCodeOf(Repair()), 0);
+}
+
 // Nothing is taken of a file of which anything is not as committed.
 TEST_P(CoarseClockTest, NewTimesOfAnEditedFileAreNotTaken) {
   tick_ = 1;
