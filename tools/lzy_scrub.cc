@@ -119,7 +119,8 @@ class Scrub {
       // It had to be read as a whole, and the time was over before that.
       return lzy::OnAnyRank(given.comm, given.stop && given.stop()) ? report : Skipped(dataset);
     }
-    if (!wish_.repair || report.left_for_later || std::ranges::none_of(report.damage, lzy::IsLastingDamage)) return report;
+    const bool to_do = report.stamps != lzy::StampNote::kNone || std::ranges::any_of(report.damage, lzy::IsLastingDamage);
+    if (!wish_.repair || report.left_for_later || !to_do) return report;
     // A repair must know all damage of the dataset, so it reads everything, and the time that is left does not count.
     DatasetReport repaired = lzy::Verify(Paced(given, given.stop), dataset, {.from_disk = wish_.from_disk, .repair = true});
     return repaired.status.code() == Code::kInterrupted ? report : repaired;
@@ -223,7 +224,7 @@ int main(int argc, char** argv) {
   lzy::Tool tool;
   tool.name = "lzy-scrub";
   tool.summary = "Verifies the datasets that were verified longest ago, and goes on there next time.";
-  tool.changes = "the catalogue; with --repair, also damaged blocks and sidecars (never creates missing data files)";
+  tool.changes = "the catalogue; with --repair, also damaged blocks and sidecars, and the times that sidecars record (never creates missing data files)";
   tool.table_options = {"device-dirs", "catalog"};
   tool.add_options = [&](lzy::Arguments& arguments) {
     arguments.AddValues("--share", "P%", wish.share, "read at most this share of all bytes (default 100%)");

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   lzy::Tool tool;
   tool.name = "lzy-verify";
   tool.summary = "Checks data, parity and metadata against their hashes.";
-  tool.changes = "the catalogue; with --repair, also damaged blocks and sidecars (never creates missing data files)";
+  tool.changes = "the catalogue; with --repair, also damaged blocks and sidecars, and the times that sidecars record (never creates missing data files)";
   tool.table_options = {"device-dirs", "catalog"};
   tool.add_options = [&](lzy::Arguments& arguments) {
     arguments.AddFlag("--from-disk", request.from_disk, "read everything from the device instead of the page cache");

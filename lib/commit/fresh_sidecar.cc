@@ -59,7 +59,7 @@ void FillSharedRoots(FileJob& job, SidecarContents& contents) {
 // The file has its final size from the start, so threads can write parity at its place.
 Status FreshSidecar::Begin() {
   job_.data = &data_;
-  LZY_RETURN_IF_ERROR(job_.Settle());
+  LZY_ASSIGN_OR_RETURN(job_.before, data_.Stat());
   LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
   FillShape(context_.fs, options_, DatasetKind::kShared, *layout_, 0, job_, contents_);
   FillSharedShape(*layout_, name_, job_, contents_);
@@ -67,6 +67,8 @@ Status FreshSidecar::Begin() {
   contents_.superblock.generation = 1;
   LZY_ASSIGN_OR_RETURN(sidecar_, Sidecar::Create(context_.fs, path_, contents_, like_));
   LZY_RETURN_IF_ERROR(sidecar_->file().Lock());  // so nobody takes it for debris
+  LZY_RETURN_IF_ERROR(job_.Settle(&sidecar_->file()));
+  contents_.superblock.commit_clock_ns = job_.clock_ns;
   job_.parity_out = &sidecar_->file();
   job_.parity_base = sidecar_->ParityFileOffset(0);
   job_.parity_is_fresh = true;

@@ -5,6 +5,7 @@
 
 #include "comm/records.h"
 #include "commit/protector.h"
+#include "commit/renew_stamps.h"
 #include "dataset/lock.h"
 #include "dataset/member.h"
 #include "dataset/parts.h"
@@ -419,13 +420,21 @@ void Protector::ReportRot(const FileView& file, const Layout& layout, std::uint3
   MergeDamage(report_.damage);
 }
 
-// Inode and birth as well: after a copy or a restore from a backup, a commit that changes nothing else records the new
-// ones, so the file is recognised after a rename.
 bool Protector::StampsFresh() const {
   return std::ranges::all_of(view_.files(), [](const FileView& file) {
-    return !file.intent && file.present && file.sidecar_usable() && file.stat.mtime_ns == file.stamp.mtime_ns &&
-           file.stat.size == file.stamp.size && file.stat.inode == file.stamp.inode && file.stat.birth_ns == file.stamp.birth_ns;
+    return !file.intent && file.present && file.sidecar_usable() && !IsStampOutdated(file.stat, file.stamp, file.commit_clock_ns);
   });
+}
+
+// The sidecar that is locked is written, and a new one only later: the clock must be known before the data are read.
+Status Protector::Settle(const FileView& file, FileJob& job) const {
+  Sidecar* const sidecar = file.sidecar ? file.sidecar.get() : file.former.get();
+  LZY_RETURN_IF_ERROR(job.Settle(sidecar != nullptr ? &sidecar->file() : file.held.get()));
+  const Sidecar* const last = LeavesOf(file);
+  if (last == nullptr || !request_.touched || touched_.at(file.rank).whole()) return Status::Ok();
+  const Superblock& sb = last->contents().superblock;
+  if (IsRacy(sb.stamp, sb.commit_clock_ns)) job.clock_ns = std::min(job.clock_ns, job.before.mtime_ns);
+  return Status::Ok();
 }
 
 // Intents are agreed facts, so no communication is needed. A repair's note is nobody's epoch.

@@ -100,7 +100,7 @@ Status FileSet::FindMembers() {
     OwnMember& member = own_[rank];
     member.file = file;
     member.job.data = file->data.get();
-    LZY_RETURN_IF_ERROR(member.job.Settle());
+    LZY_RETURN_IF_ERROR(Settle(*file, member.job));
   }
   return Status::Ok();
 }

@@ -51,7 +51,7 @@ class SharedFile : public Protector {
       // The layer syncs before it commits. Of a large file, holes are worth not reading. A failure is told once only.
       job_.synced = request_.touched.has_value() || file.stat.size >= kWorthSyncing;
       if (!request_.touched && job_.synced) LZY_RETURN_IF_ERROR(job_.data->Sync());
-      return comm_.rank() == 0 ? job_.Settle() : Status::Ok();
+      return comm_.rank() == 0 ? Settle(file, job_) : Status::Ok();
     }));
     // The file as rank 0 saw it when reading began. Layout and stamp follow from this on all ranks.
     auto seen = std::tie(job_.before, job_.clock_ns);

@@ -51,6 +51,9 @@ class Protector {
   Sidecar* FormerOf(const FileView& file) const;
   /// From what the hooks say was written: sets holds_ and touched_. Collective; before EffectiveOptions.
   Status TakeRequestedRanges();
+  /// FileJob::Settle, by the clock of the file system on which the sidecar of `file` is. If the stamp of the last commit is
+  /// racy and blocks stay that were not read since, the new stamp is racy, too: what differs there may be an edit. Local.
+  Status Settle(const FileView& file, FileJob& job) const;
   /// A file that changed after it was judged was judged in vain.
   void CheckJudged(const FileView& file, const FileStat& now);
 
@@ -112,7 +115,7 @@ class Protector {
   std::uint64_t LargestFile() const;
   // Local: whether all that is not in `touched`, by rank of the file, has its leaves. False if it cannot be read.
   bool IsAsCommitted(const FileView& file, IntervalSet touched) const;
-  // Whether each stamp still tells edits made since: inode and times of the file are those of the stamp.
+  // Whether each stamp still tells edits made since.
   bool StampsFresh() const;
   // Local: adds what is not as FormerOf(file) says.
   Status CompareWithFormer(const FileView& file, std::vector<Damage>& found, std::uint64_t& unchecked) const;

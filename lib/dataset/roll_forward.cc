@@ -106,7 +106,7 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
       } else {
         s.fault = SidecarFault::kOutdated;
         const Superblock& sb = s.superblock;
-        const bool racy = sb.stamp.mtime_ns >= sb.commit_clock_ns;
+        const bool racy = sb.commit_clock_ns == 0 || IsRacy(sb.stamp, sb.commit_clock_ns);
         if (sb.generation < generation && !racy) s.past = sb.stamp;
         s.fault_text = fmt::format("is of generation {}, the set of {}", s.superblock.generation, generation);
       }

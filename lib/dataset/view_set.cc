@@ -245,8 +245,9 @@ class SetOpener {
     return file;
   }
 
-  // Sizes and times are those that the group recorded, whatever a member's own sidecar said. A layout that contradicts
-  // the records would write parity to wrong places, so it is refused.
+  // Sizes are those that the group recorded, whatever a member's own sidecar said. A layout that contradicts the records
+  // would write parity to wrong places, so it is refused. Times are those of the member's own sidecar, if it is of this
+  // commit: after a copy, it may have taken the new ones (commit/renew_stamps).
   Status MakeEnsembles() {
     for (const auto& [ranks, info] : groups_) {
       Ensemble& ensemble = view_.ensembles.emplace_back();
@@ -259,7 +260,7 @@ class SetOpener {
         FileView file = members_.contains(ranks[i]) ? TakeFile(ranks[i]) : MissingFile(ranks[i]);
         if (!file.sidecar_usable() && file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
         file.stamp.size = info.members[i].size;
-        file.stamp.mtime_ns = info.members[i].mtime_ns;
+        if (!file.sidecar_usable()) file.stamp.mtime_ns = info.members[i].mtime_ns;
         ensemble.files.push_back(std::move(file));
       }
       auto layout = Layout::Create(GroupGeometry(sb.block_size, sb.unit, sb.parity, ranks.size()), std::move(sizes));

@@ -53,9 +53,8 @@ Result<std::unique_ptr<Sidecar>> LoadFor(FileSystem& fs, const Options& options,
 // (docs/design.md §8).
 bool IsAsStamped(const Side& side) {
   const Superblock& sb = side.contents().superblock;
-  const bool racy = sb.commit_clock_ns != 0 && sb.stamp.mtime_ns >= sb.commit_clock_ns;
   return side.sidecar->committed() && !side.sidecar->intent() && sb.stamp.size == side.stat.size &&
-         sb.stamp.mtime_ns == side.stat.mtime_ns && !racy;
+         sb.stamp.mtime_ns == side.stat.mtime_ns && !IsRacy(sb.stamp, sb.commit_clock_ns);
 }
 
 Status LoadSide(const Options& options, Side& side) {

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "encode/capture.h"
+#include "sidecar/commit_clock.h"
 #include "storage/parallel.h"
 
 namespace lzy {
@@ -74,21 +75,28 @@ Status FileJob::MakeTrees(const Layout& layout, std::uint32_t f) {
 
 // If the file system stamps every change after a look at the stamp (File::StampsEveryChange), the Stat here is that
 // look. No later change can hide, so the clock is recorded as later than the mtime, and there is nothing to wait for.
-// Otherwise this waits for the next tick of the clock. An mtime that is further ahead than `limit` was not set by this
-// clock, so waiting would not help.
-Status FileJob::Settle() {
+// Otherwise this waits for the next tick of the file system's clock, as long as ticks are short. An mtime that is further
+// ahead than `limit` was not set by this clock, so waiting would not help.
+Status FileJob::Settle(File* beside) {
   const bool never_racy = data->StampsEveryChange();
   LZY_ASSIGN_OR_RETURN(before, data->Stat());
   if (never_racy) {
     clock_ns = std::max(CoarseNowNs(), before.mtime_ns + 1);
     return Status::Ok();
   }
+  // Without a clock nothing is known of later changes. That is no reason to fail: the sidecar may be what is broken.
+  const auto ask = [&] {
+    const auto clock = beside == nullptr ? Result<std::int64_t>(Code::kNotFound, "") : FileSystemClock(*beside);
+    clock_ns = clock.ok() ? *clock : before.mtime_ns;
+    return clock.ok();
+  };
+  constexpr std::int64_t kMillisecond = 1'000'000;
   // Nanoseconds: 0.1 s, or some ticks of a coarser clock.
-  const std::int64_t limit = std::max<std::int64_t>(100'000'000, 4 * CoarseGranularityNs());
-  clock_ns = CoarseNowNs();
-  while (clock_ns <= before.mtime_ns && before.mtime_ns - clock_ns <= limit) {
+  const std::int64_t limit = std::max(100 * kMillisecond, 4 * CoarseGranularityNs());
+  for (std::int64_t waited = 0; ask() && waited < limit; waited += kMillisecond) {
+    const bool in_one_tick = before.mtime_ns >= clock_ns && before.mtime_ns - clock_ns <= limit;
+    if (!in_one_tick || clock_ns % kNsPerSecond == 0) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    clock_ns = CoarseNowNs();
   }
   LZY_ASSIGN_OR_RETURN(before, data->Stat());
   return Status::Ok();

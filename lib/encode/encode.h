@@ -36,7 +36,7 @@ struct FileJob {
   const LeafKey* key = nullptr;
   /// The file was synced since it was written last (BlockStream::synced).
   bool synced = false;
-  /// The stamp of the file when reading began, and the clock of the file system at that time. Set by Settle.
+  /// The stamp of the file when reading began, and the clock of the file system just before. Set by Settle.
   FileStat before;
   std::int64_t clock_ns = 0;
   /// The committed leaves, which untouched blocks must still have. Null: there are none to compare with.
@@ -71,10 +71,11 @@ struct FileJob {
   /// Builds data_tree and parity_tree from the leaves. If old_parity is set, unknown leaves are those of the old trees.
   /// kInternal if a leaf is missing. Local, for the rank that has all leaves.
   Status MakeTrees(const Layout& layout, std::uint32_t f);
-  /// Sets `before` and `clock_ns`. Waits until the clock has left the tick of the last modification, so any later one
-  /// shows in the mtime. Otherwise the stamp would be racy (docs/design.md §8). The wait is bounded, so a file from
-  /// the future stays racy. Local.
-  Status Settle();
+  /// Sets `before` and `clock_ns`. Call it before the data are read. Waits until the clock of the file system has left
+  /// the tick of the last modification, so any later one shows in the mtime. Otherwise the stamp is racy (docs/design.md
+  /// §8). It does not wait for a clock of whole seconds, nor for a file from the future: these stay racy. `beside`: a file
+  /// to ask for that clock (FileSystemClock); null: there is none, so the stamp is racy. Local.
+  Status Settle(File* beside);
   /// kBusy if size or mtime of the file are not those of Settle: something writes to it, so leaves and parity may not
   /// agree with its contents. Local.
   Status CheckUnchanged() const;

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "comm/records.h"
+#include "commit/renew_stamps.h"
 #include "dataset/rehome.h"
 #include "engine/engine.h"
 #include "mend/lost_members.h"
@@ -271,6 +272,8 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     if (!view.unusable.ok()) return view.unusable;
     return {Code::kUnprotected, fmt::format("{}: no sidecar", dataset.path)};
   }
+  StampRenewal stamps(context, view);
+  if (write) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { stamps.Begin(); }));
   LZY_ASSIGN_OR_RETURN(Findings findings, ExamineAsAsked(context, view, job, report));
   if (view.ensembles[0].files[0].proven_free) {
     LZY_ASSIGN_OR_RETURN(const bool adopted, Adopt(context, dataset, job, view, report));
@@ -302,10 +305,15 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
         return Status::Ok();
       }
     }
+    if (report.state == DatasetState::kIntact && (!job.portion || report.portion.whole())) {
+      LZY_ASSIGN_OR_RETURN(report.stamps, NoteOfStamps(context, view));
+    }
     return request.force && report.cannot_undo ? NothingReset(view) : Status::Ok();
   }
   if (report.state == DatasetState::kIntact && report.damage.empty() && !RepairBrokeOff(view) && !PartsMoved(view)) {
     if (view.recovered) report.state = DatasetState::kRestored;
+    LZY_ASSIGN_OR_RETURN(const bool taken, stamps.Finish());
+    if (taken) report.stamps = StampNote::kTaken;
     return Status::Ok();
   }
   return MendFound(context, view, findings, request, report);

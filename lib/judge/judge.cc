@@ -14,11 +14,6 @@
 namespace lzy {
 namespace {
 
-// A modification within the clock tick of the commit would leave the mtime as it was, so such a stamp proves nothing.
-bool Racy(const FileView& file) {
-  return file.commit_clock_ns != 0 && file.stamp.mtime_ns >= file.commit_clock_ns;
-}
-
 // Whether the intent names any of these bytes. Ranges of a repair are what it writes; an epoch names the whole file.
 bool InIntent(const Intent& intent, const ByteRange& bytes) {
   return (intent.flags & kIntentWholeFile) != 0 || Meets(intent.ranges, bytes);
@@ -55,7 +50,8 @@ DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& byt
   if (!file.proven_by.empty() || file.is_another) return DamageCause::kStale;
   // An old state of the file, as a backup or a node that was away has it. Nobody edited it.
   if (file.IsOfThePast()) return DamageCause::kHash;
-  if (!repairing && (file.stat.mtime_ns != file.stamp.mtime_ns || Racy(file))) return DamageCause::kStale;
+  const bool told = file.stat.mtime_ns == file.stamp.mtime_ns && !IsRacy(file.stamp, file.commit_clock_ns);
+  if (!repairing && !told) return DamageCause::kStale;
   return fault == BlockFault::kMissing ? DamageCause::kMissing : DamageCause::kHash;
 }
 

@@ -10,6 +10,7 @@
 
 #include "dataset/parts.h"
 #include "mend/mender.h"
+#include "sidecar/commit_clock.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -129,8 +130,6 @@ SidecarContents Mender::FreshContents(const Ensemble& ensemble, std::uint32_t f)
   contents.superblock.rank = ensemble.files[f].rank;
   contents.superblock.parity_size = layout.parity_size(f);
   contents.superblock.stamp.size = layout.file_size(f);
-  // The superblock at hand is another member's; by its clock this member's mtime might look racy.
-  contents.superblock.commit_clock_ns = std::max(contents.superblock.commit_clock_ns, CoarseNowNs());
   contents.info = view_.info;
   contents.info.groups.assign(1, {});
   for (const FileView& member : ensemble.files) contents.info.groups[0].push_back(member.rank);
@@ -184,6 +183,17 @@ Status Mender::Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   return context_.fs.SyncDirectory(DirectoryOf(mend.target));
 }
 
+// The superblock at hand is another member's; by its clock this member's mtime might look racy. A file that was built aside
+// can be edited only when it has its name, which is later than now. One that was there may have been edited since it was
+// read: the clock of that time is as much earlier as reading took, and two seconds, the longest tick that there is.
+std::int64_t Mender::ClockOfRestored(const FileView& file, const FileMend& mend, std::int64_t mtime_ns) const {
+  const auto now = mend.new_sidecar ? FileSystemClock(mend.new_sidecar->file()) : Result<std::int64_t>(Code::kNotFound, "");
+  const std::int64_t of_commit = view_.superblock.commit_clock_ns;
+  if (!now.ok()) return std::max(of_commit, mtime_ns);
+  if (mend.plan->rebuild_data || !file.present) return std::max(of_commit, *now);
+  return std::max(of_commit, *now - static_cast<std::int64_t>((findings_.seconds + 2) * 1e9));
+}
+
 // Expected trees are those of the commit. Others are built from the leaves that were computed.
 SidecarContents Mender::CommittedContents(const Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   const FileView& file = ensemble.files[f];
@@ -192,6 +202,9 @@ SidecarContents Mender::CommittedContents(const Ensemble& ensemble, std::size_t 
   SidecarContents contents = mend.plan->rebuild_sidecar ? FreshContents(ensemble, f)
                              : file.sidecar             ? file.sidecar->contents()
                                                         : SidecarContents();
+  if (mend.plan->rebuild_sidecar) {
+    contents.superblock.commit_clock_ns = ClockOfRestored(file, mend, file.stamp.mtime_ns);
+  }
   // What was not rebuilt is a gap that a salvage left, and has no leaf.
   const auto gap = [](std::uint64_t) { return true; };
   const auto tree = [&](TreeKind kind, const MendOutput& out, std::uint64_t bytes) {

@@ -148,6 +148,8 @@ class Mender {
   // Contents of a sidecar that is made again, from what the rest of the dataset records; hashes are filled in by
   // Finish.
   SidecarContents FreshContents(const Ensemble& ensemble, std::uint32_t f) const;
+  /// The commit clock of a sidecar that is made again, for a file that has, or gets, this mtime.
+  std::int64_t ClockOfRestored(const FileView& file, const FileMend& mend, std::int64_t mtime_ns) const;
 
   // Puts what was made in place: checked as a whole, with its times, under its name.
   Status Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f);

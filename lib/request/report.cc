@@ -55,6 +55,10 @@ const char* Name(DamageCause cause) {
   return NameOf(cause, std::array{"hash", "unreadable", "missing", "stale", "at-risk"});
 }
 
+const char* Name(StampNote note) {
+  return NameOf(note, std::array{"none", "racy", "times-differ", "taken"});
+}
+
 // Written as switches without a default, so the compiler names the place for a new code. An unprotected dataset and one
 // whose sidecar is of no use are alike to a script: neither can be judged. A failure of ranks to talk is counted as
 // lzy's own, since no option or file is to blame.

@@ -33,6 +33,11 @@ enum class DamagePart { kData, kParity, kMetadata };
 /// Why a block is not as committed: the line of the table in docs/design.md §8 that applies.
 enum class DamageCause { kHash, kUnreadable, kMissing, kStale, kAtRisk };
 
+/// What a check of an intact dataset found of the stamps by which edits are told from damage. kRacy: the last commit came
+/// within the tick of the last change, so edits after it may not show. kTimesDiffer: the times of a file are not those of
+/// its commit (it was copied, for example). kTaken: the new stamps were recorded.
+enum class StampNote : std::uint8_t { kNone, kRacy, kTimesDiffer, kTaken };
+
 /// What lies in a damaged range, by the file's own format (room `objects`): a dataset of HDF5, a variable of netCDF.
 struct DamagedObject {
   std::string format = {};  ///< "hdf5", "netcdf4" or "cdf"
@@ -172,6 +177,8 @@ struct DatasetReport {
   std::uint64_t from_replica = 0;
   /// Verify: what was compared with its hashes. The state is that of these rows.
   Portion portion;
+  /// Verify of an intact dataset, all of it.
+  StampNote stamps = StampNote::kNone;
   /// Verify with leave_written: a program is writing the dataset, so nothing was read.
   bool left_for_later = false;
   /// Nothing was done, because the caller has had enough; there is nothing to tell.
@@ -197,7 +204,7 @@ struct DatasetReport {
 
   LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
              sidecar_bytes, unsealed, key, uuid, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo,
-             gone, warnings, map, in_epoch, placed, from_replica, portion, left_for_later, skipped, bytes_read, bytes_captured,
+             gone, warnings, map, in_epoch, placed, from_replica, portion, stamps, left_for_later, skipped, bytes_read, bytes_captured,
              bytes_encoded, captures_count, committed, planned, removed, repair_first, kept_intents, phases, status)
 };
 
@@ -205,6 +212,7 @@ struct DatasetReport {
 const char* Name(DatasetState state);   ///< "intact", "at-risk", ...
 const char* Name(DamagePart part);
 const char* Name(DamageCause cause);
+const char* Name(StampNote note);
 
 /// The exit code (docs/reference/tools.md "Exit codes") of one dataset, and of one failure.
 int ExitCodeOf(const DatasetReport& report);

@@ -69,6 +69,13 @@ struct Stamp {
   friend bool operator==(const Stamp&, const Stamp&) = default;
 };
 
+/// Whether a file that has this stamp may have been changed after the commit read it, without a trace in its mtime: within
+/// the tick of the file system's clock in which that commit began (docs/design.md §8). `clock_ns`: the commit clock of the
+/// stamp; 0: there is none.
+constexpr bool IsRacy(const Stamp& stamp, std::int64_t clock_ns) {
+  return clock_ns != 0 && stamp.mtime_ns >= clock_ns;
+}
+
 enum class ExtentKind : std::uint16_t { kInfo = 1, kIntent = 2, kDataLevel = 3, kParityLevel = 4, kParity = 5 };
 
 /// Where a part of one copy lies in the sidecar file, in bytes. `level`: of a tree. `length` is used, `capacity`
@@ -106,7 +113,8 @@ struct Superblock {
   std::uint32_t members = 0;  ///< shared: D; set: p
   std::uint32_t largest_group = 0;
   std::uint32_t rank = 0;  ///< set: of the member; shared: 0, or d + 1 in the part of device directory d
-  /// The coarse clock just before the data were read. A stamp that is not older is racy (docs/design.md §8).
+  /// The clock of the file system just before the data were read (sidecar/commit_clock). A stamp that is not older is
+  /// racy (IsRacy).
   std::int64_t commit_clock_ns = 0;
   std::int64_t wall_time_ns = 0;
   Stamp stamp;

@@ -115,6 +115,21 @@ std::string DestroyedText(const std::string& path, bool shared, bool directories
          spares + compare + fmt::format("  if it is right, protect it as it is now: lzy-protect --force {}\n", path);
 }
 
+// For content that is proven. Until the new stamp is recorded, each later difference counts as an edit.
+std::string StampText(StampNote note, const std::string& path) {
+  switch (note) {
+    case StampNote::kNone:
+      return "";
+    case StampNote::kTimesDiffer:
+      return fmt::format("  times differ from the last commit, content proven; to record the new times: lzy-verify --repair {}\n", path);
+    case StampNote::kRacy:
+      return fmt::format("  committed within one tick of the file system's clock, content proven; to record that: lzy-verify --repair {}\n", path);
+    case StampNote::kTaken:
+      return "  content proven: the times of now were recorded\n";
+  }
+  return "";
+}
+
 }  // namespace
 
 /// The command to type next, by what was found and what was asked for. The path is the one of the report, quoted for
@@ -133,7 +148,7 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
   switch (report.state) {
     case DatasetState::kIntact:
     case DatasetState::kRestored:
-      return "";
+      return StampText(report.stamps, path);
     case DatasetState::kDamaged:
       return RepairText(report, action, path, again);
     case DatasetState::kUnrepairable:

@@ -82,6 +82,7 @@ Json ToJson(const DatasetReport& report) {
     out["portion"] = {{"first_row", report.portion.begin}, {"end_row", report.portion.end}, {"rows", report.portion.of}};
   }
   if (report.from_replica > 0) out["from_replica"] = report.from_replica;
+  if (report.stamps != StampNote::kNone) out["stamps"] = Name(report.stamps);
   if (report.left_for_later) out["left_for_later"] = true;
   if (report.planned) out["planned"] = true;
   if (!report.removed.empty()) out["removed"] = report.removed;

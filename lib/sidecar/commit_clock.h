@@ -1,0 +1,18 @@
+#pragma once
+// The clock by which a file system stamps its files, for commits (docs/design.md §5, step 3).
+//
+// Whether an edit shows in the mtime of a file depends on this clock alone. The clock of the node is another one: the
+// server of a network file system has its own, and many file systems keep whole seconds only.
+
+#include <cstdint>
+
+#include "base/file.h"
+
+namespace lzy {
+
+/// The mtime that the file system gives a file that is written now (ns since 1970): no change that begins after this call
+/// gets an earlier one. `file` must be beside the data, and open for writing. Its last byte is written as it is; an empty
+/// file gets one byte of zero. It is not synced.
+Result<std::int64_t> FileSystemClock(File& file);
+
+}  // namespace lzy
