@@ -227,10 +227,11 @@ class CopyRun {
   // Counted on all ranks, told by rank 0.
   void Tell(const CopyReport& report) {
     if (report.status.code() == Code::kInterrupted) return;
+    for (const std::string& warning : report.warnings) run_.Warn(warning);
+    if (report.directory) return;
     totals_.Add(report);
     healed_ = totals_.healed;
     sent_again_ = totals_.sent_again;
-    for (const std::string& warning : report.warnings) run_.Warn(warning);
     if (!report.status.ok()) {
       const bool named = report.to.empty() || report.status.message().find(report.from) != std::string::npos ||
                          report.status.message().find(report.to) != std::string::npos;

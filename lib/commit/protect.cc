@@ -5,6 +5,7 @@
 
 #include "comm/records.h"
 #include "commit/protector.h"
+#include "dataset/access.h"
 #include "dataset/lock.h"
 #include "dataset/member.h"
 #include "dataset/parts.h"
@@ -129,6 +130,12 @@ Options Protector::EffectiveOptions() const {
 // Without force, damage and loss stop the commit. Edits are what a commit is for. If nothing changed at all, there is
 // nothing to commit.
 Result<bool> Protector::JudgeExisting(const Options& options) {
+  if (request_.only_access) {
+    LZY_ASSIGN_OR_RETURN(const bool recorded, AccessIsRecorded(context_, view_));
+    only_access_ = true;
+    HoldUndamaged();
+    return recorded || !StampsFresh();
+  }
   LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context_, view_, false));
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { Describe(view_, findings, report_); }));
   std::uint64_t stale = 0, at_risk = 0, damaged = 0;
@@ -146,7 +153,9 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
                              ChooseBlockSize(options.block_size, LargestFile()) == view_.superblock.block_size &&
                              options.stripe == view_.info.stripe_option &&
                              (!shared() || options.device_dirs == view_.info.parts.directories);
-  if (findings.clean() && !report_.unjudged && same_geometry && StampsFresh()) return true;
+  LZY_ASSIGN_OR_RETURN(const bool recorded, AccessIsRecorded(context_, view_));
+  only_access_ = findings.clean() && !report_.unjudged && same_geometry && StampsFresh();
+  if (only_access_ && recorded) return true;
 
   WarnOfCommitting(stale, kCommittedStale);
   WarnOfCommitting(at_risk, kCommittedAtRisk);
@@ -407,6 +416,12 @@ bool Protector::StampsFresh() const {
     return !file.intent && file.present && file.sidecar_usable() && file.stat.mtime_ns == file.stamp.mtime_ns &&
            file.stat.size == file.stamp.size && file.stat.inode == file.stamp.inode && file.stat.birth_ns == file.stamp.birth_ns;
   });
+}
+
+// A program of another user of the group may write the file, and may not change the sidecar's mode. Then it stays as
+// narrow as it is.
+void Protector::RenewAccess(const FileView& file, Sidecar& sidecar) {
+  if (file.data && HasOwnerOfFile(file)) (void)sidecar.file().CopyAccess(*file.data);
 }
 
 // Intents are agreed facts, so no communication is needed. A repair's note is nobody's epoch.

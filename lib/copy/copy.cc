@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/acl.h"
 #include "base/printable.h"
 #include "commit/fresh_sidecar.h"
 #include "copy/copied_file.h"
@@ -179,6 +180,7 @@ class Copier {
     made_ = true;
     LZY_RETURN_IF_ERROR(OpenJournal());
     if (!resumes()) LZY_RETURN_IF_ERROR(data_->Truncate(0));
+    LZY_ASSIGN_OR_RETURN(source_acl_, source_->file().AccessAcl());
     LZY_RETURN_IF_ERROR(data_->CopyAccess(source_->file()));
     const FileStat& from = source_->stat();
     LZY_RETURN_IF_ERROR(data_->Truncate(from.size));
@@ -256,23 +258,28 @@ class Copier {
     return copied_->source_failed() ? encoded : OfTarget(encoded);
   }
 
-  // Execute permission only for those who have all other permissions that they have at the source: access may have
-  // become narrower (File::CopyAccess).
-  std::uint32_t FinalMode() const {
-    const std::uint32_t from = source_->stat().mode;
-    std::uint32_t mode = kept_.mode | (from & 07000);
-    for (const std::uint32_t who : {0700u, 0070u, 0007u}) {
-      if ((kept_.mode & who & 0666) == (from & who & 0666)) mode |= from & who & 0111;
-    }
-    return mode;
-  }
+  // Access may have become narrower (File::CopyAccess), and with an ACL the group bits of the source are its mask.
+  std::uint32_t FinalMode() const { return WithExecute(kept_.mode, NarrowedMode(source_->stat().mode, source_acl_)); }
 
   // The times come last, since whatever else is done changes them.
   Status TakeOverAttributes() {
     const FileStat& from = source_->stat();
     CopyAttributes();
     LZY_RETURN_IF_ERROR(data_->SetAccess(FinalMode(), from.uid, from.gid));
+    LZY_RETURN_IF_ERROR(CompleteAcl());
     return data_->SetTimes(from.atime_ns, from.mtime_ns);
+  }
+
+  // The copy has its ACL without execute permissions by now. If it has none, it could not have it.
+  Status CompleteAcl() {
+    if (source_acl_.empty()) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(const Acl has, data_->AccessAcl());
+    if (WithoutExecute(has) == WithoutExecute(source_acl_)) {
+      (void)data_->SetUserAttributes({{kAccessAcl, std::string(source_acl_.begin(), source_acl_.end())}});
+    }
+    LZY_ASSIGN_OR_RETURN(const Acl now, data_->AccessAcl());
+    if (now != source_acl_) WarnOfAcl(report_.to, report_.warnings);
+    return Status::Ok();
   }
 
   // Everything but the names. CopyTarget has synced the file as a rule. Chunks that were sent again have changed it
@@ -353,6 +360,7 @@ class Copier {
   std::unique_ptr<Sidecar> replaced_;            // its sidecar, locked
   std::shared_ptr<File> ruins_;                  // what is there instead of one
   std::unique_ptr<CopySource> source_;
+  Acl source_acl_;
   std::unique_ptr<File> data_;
   bool made_ = false;          // the temporary file is ours
   bool compared_roots_ = false;  // of the source and of what is there; they are the same
@@ -371,6 +379,11 @@ class Copier {
 Status CheckCopyName(const std::string& to) {
   if (!IsLzyName(BaseNameOf(to))) return Status::Ok();
   return {Code::kInvalidArgument, fmt::format("{}: names that begin with .LZY are for lzy's own files; name the copy otherwise", to)};
+}
+
+void WarnOfAcl(const std::string& to, std::vector<std::string>& warnings) {
+  warnings.push_back(
+      fmt::format("{}: its ACL could not be copied, or not all of it, so fewer users may read or write it than its source", to));
 }
 
 int ExitCodeOf(const CopyReport& report) {

@@ -57,12 +57,15 @@ struct CopyReport {
   bool kept = false;             ///< a failure left what can be resumed
   std::string root;              ///< of the copy, if it is protected
   bool same_root = false;        ///< and the source has the same
+  bool directory = false;        ///< no file: there are only warnings of it
   std::vector<std::string> warnings;
   LZY_FIELDS(from, to, status, changed, already, bytes, compared, reread, healed, sent_again, resumed, lost, kept, root,
-             same_root, warnings)
+             same_root, directory, warnings)
 };
 /// kInvalidArgument if a copy of this name would be one of lzy's own files.
 Status CheckCopyName(const std::string& to);
+/// The warning of a file or directory whose access is narrower than that of its source.
+void WarnOfAcl(const std::string& to, std::vector<std::string>& warnings);
 /// docs/reference/tools.md "Exit codes".
 int ExitCodeOf(const CopyReport& report);
 

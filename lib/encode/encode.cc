@@ -8,6 +8,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/acl.h"
 #include "encode/capture.h"
 #include "storage/parallel.h"
 
@@ -78,7 +79,7 @@ Status FileJob::MakeTrees(const Layout& layout, std::uint32_t f) {
 // clock, so waiting would not help.
 Status FileJob::Settle() {
   const bool never_racy = data->StampsEveryChange();
-  LZY_ASSIGN_OR_RETURN(before, data->Stat());
+  LZY_ASSIGN_OR_RETURN(before, StatToRecord(*data));
   if (never_racy) {
     clock_ns = std::max(CoarseNowNs(), before.mtime_ns + 1);
     return Status::Ok();
@@ -90,7 +91,7 @@ Status FileJob::Settle() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     clock_ns = CoarseNowNs();
   }
-  LZY_ASSIGN_OR_RETURN(before, data->Stat());
+  LZY_ASSIGN_OR_RETURN(before, StatToRecord(*data));
   return Status::Ok();
 }
 
