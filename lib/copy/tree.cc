@@ -201,7 +201,6 @@ class TreeCopier {
     for (const CopyReport& failure : plan_.failures) finished_(failure);
     LZY_RETURN_IF_ERROR(OnFirstTarget([&] { MakeDirectories(); }));
     LZY_RETURN_IF_ERROR(BroadcastRecord(context_.comm, closed_, targets_[0]));
-    if (request_.dealt) request_.dealt(std::min(targets_.size(), plan_.files.size()));
     LZY_RETURN_IF_ERROR(CopyFiles());
     return OnFirstTarget([&] {
       for (const CopyPlan::Entry& link : plan_.links) MakeLink(link);
@@ -304,6 +303,7 @@ class TreeCopier {
     const std::size_t slice = kSlice * targets_.size();
     for (std::size_t first = 0; first < plan_.files.size(); first += slice) {
       const std::size_t end = std::min(plan_.files.size(), first + slice);
+      if (request_.dealt) request_.dealt(ShareOf(first, end));
       std::vector<std::pair<std::uint64_t, CopyReport>> mine;
       LZY_RETURN_IF_ERROR(Agree(context_.comm, WithSources([&] { mine = CopyMine(first, end); })));
       LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context_.comm, mine));
@@ -330,6 +330,17 @@ class TreeCopier {
     });
     request_.open = {};
     return done;
+  }
+
+  // How much of the bytes of a slice this rank copies.
+  double ShareOf(std::size_t first, std::size_t end) const {
+    if (!place_) return 0;
+    std::uint64_t all = 0, mine = 0;
+    for (std::size_t i = first; i < end; ++i) {
+      all += plan_.files[i].stat.size;
+      if (i % targets_.size() == *place_) mine += plan_.files[i].stat.size;
+    }
+    return all == 0 ? 1.0 : static_cast<double>(mine) / static_cast<double>(all);
   }
 
   // This rank's share of a slice of the files: reports by the number of the file.
