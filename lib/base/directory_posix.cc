@@ -163,13 +163,24 @@ Status posix::MakeHardLink(const Place& of, const Place& place) {
   return Status::Ok();
 }
 
+namespace {
+
+Result<Attributes> AclsOf(int fd, const std::string& path) {
+  Attributes acls;
+  for (const char* const name : {kAccessAcl, kDefaultAcl}) {
+    LZY_ASSIGN_OR_RETURN(const Acl acl, posix::ReadAcl(fd, name, path));
+    if (!acl.empty()) acls[name].assign(acl.begin(), acl.end());
+  }
+  return acls;
+}
+
+}  // namespace
+
 Result<Attributes> posix::DirectoryAttributes(const Place& directory) {
   LZY_ASSIGN_OR_RETURN(const Descriptor fd, OpenDirectory(directory, 0));
   LZY_ASSIGN_OR_RETURN(Attributes attributes, UserAttributes(fd.get(), directory.path));
-  for (const char* const name : {kAccessAcl, kDefaultAcl}) {
-    LZY_ASSIGN_OR_RETURN(const Acl acl, ReadAcl(fd.get(), name, directory.path));
-    if (!acl.empty()) attributes[name].assign(acl.begin(), acl.end());
-  }
+  LZY_ASSIGN_OR_RETURN(Attributes acls, AclsOf(fd.get(), directory.path));
+  attributes.merge(acls);
   return attributes;
 }
 
@@ -179,6 +190,18 @@ namespace {
 bool StoreAcl(int fd, const char* name, const Attributes& attributes) {
   const auto acl = attributes.find(name);
   return acl != attributes.end() && fsetxattr(fd, name, acl->second.data(), acl->second.size(), 0) == 0;
+}
+
+// The directory is closed to all but the owner while it changes hands. ACLs that it has from the directory above are
+// removed.
+Status ChangeHands(int fd, const FileStat& like, const std::string& path) {
+  if (fchmod(fd, like.mode & 0700) != 0) return SystemError(path, "change mode", errno);
+  for (const char* const name : {kAccessAcl, kDefaultAcl}) {
+    const bool removed = fremovexattr(fd, name) == 0 || errno == ENODATA || errno == EOPNOTSUPP || errno == ENOSYS;
+    if (!removed) return SystemError(path, "remove ACL", errno);
+  }
+  TakeOverOwner(fd, "", AT_EMPTY_PATH, like);
+  return Status::Ok();
 }
 
 // The mode that a directory gets. Its access ACL is stored, if it can be.
@@ -195,24 +218,19 @@ std::uint32_t ModeOfDirectory(int fd, const FileStat& like, const FileStat& is, 
 
 // By one descriptor, so all of it is about the same directory. A mode with set-group-ID goes with the group only. The
 // attributes come first, since the mode may forbid to write them; if they cannot be written, all else is set
-// nevertheless. The directory is closed to all but the owner while it changes hands, and ACLs that it has from the
-// directory above are removed.
+// nevertheless. A directory that has its owner and its ACLs is open all the time.
 Status posix::SetDirectory(const Place& directory, const FileStat& like, const Attributes& attributes) {
   const std::string& path = directory.path;
   LZY_ASSIGN_OR_RETURN(const Descriptor fd, OpenDirectory(directory, O_NOFOLLOW));
-  Attributes of_user = attributes;
-  of_user.erase(kAccessAcl);
-  of_user.erase(kDefaultAcl);
+  Attributes of_user, acls;
+  for (const auto& attribute : attributes) (attribute.first.starts_with("user.") ? of_user : acls).insert(attribute);
   const Status attributed = SetUserAttributes(fd.get(), path, of_user);
-  if (fchmod(fd.get(), like.mode & 0700) != 0) return SystemError(path, "change mode", errno);
-  for (const char* const name : {kAccessAcl, kDefaultAcl}) {
-    const bool removed = fremovexattr(fd.get(), name) == 0 || errno == ENODATA || errno == EOPNOTSUPP || errno == ENOSYS;
-    if (!removed) return SystemError(path, "remove ACL", errno);
-  }
-  TakeOverOwner(fd.get(), "", AT_EMPTY_PATH, like);
-  LZY_ASSIGN_OR_RETURN(const FileStat is, StatAt(fd.get(), "", AT_EMPTY_PATH, path));
-  if (fchmod(fd.get(), ModeOfDirectory(fd.get(), like, is, attributes)) != 0) return SystemError(path, "change mode", errno);
-  (void)StoreAcl(fd.get(), kDefaultAcl, attributes);
+  LZY_ASSIGN_OR_RETURN(FileStat is, StatAt(fd.get(), "", AT_EMPTY_PATH, path));
+  LZY_ASSIGN_OR_RETURN(const Attributes has, AclsOf(fd.get(), path));
+  if (is.uid != like.uid || is.gid != like.gid || has != acls) LZY_RETURN_IF_ERROR(ChangeHands(fd.get(), like, path));
+  LZY_ASSIGN_OR_RETURN(is, StatAt(fd.get(), "", AT_EMPTY_PATH, path));
+  if (fchmod(fd.get(), ModeOfDirectory(fd.get(), like, is, acls)) != 0) return SystemError(path, "change mode", errno);
+  (void)StoreAcl(fd.get(), kDefaultAcl, acls);
   const timespec times[2] = {FromNs(like.atime_ns), FromNs(like.mtime_ns)};
   if (futimens(fd.get(), times) != 0) return SystemError(path, "set times", errno);
   return attributed;
