@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -199,19 +200,18 @@ class CopyRun {
   void WithRequest(const std::function<void(const lzy::Context&, const lzy::CopyRequest&)>& work) {
     const lzy::Context context = run_.MakeContext();
     lzy::CopyRequest request = wish_.request;
-    const lzy::CopySight& sight = plan_.sight;
-    std::uint64_t ranks = 1;  // that do what rank 0 does
+    const std::size_t sources = std::max<std::size_t>(plan_.sight.sources.size(), 1);
+    double mine = 1;  // share of this rank in all that is copied, or, if it only reads, in what is read
     std::optional<lzy::RateLimit> limit;
-    request.dealt = [&](std::size_t copying) {
-      copying = std::max<std::size_t>(copying, 1);
-      ranks = sight.targets.empty() || sight.targets[0] == 0 ? copying : sight.sources.size();
-      limit.emplace(static_cast<double>(wish_.rate) / static_cast<double>(copying));
+    request.dealt = [&](double share) {
+      mine = share > 0 ? share : 1.0 / static_cast<double>(sources);
+      limit.emplace(static_cast<double>(wish_.rate) * share);
     };
     request.wait = [&](std::uint64_t bytes) { limit->Take(bytes, context.stop); };
     // Rank 0 shows its own share of what all do. Of what it has finished, it knows more.
     request.progress = [&, total = plan_.bytes,
                         done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {
-      const std::uint64_t now = (*done += bytes) * ranks;
+      const std::uint64_t now = *done += static_cast<std::uint64_t>(static_cast<double>(bytes) / mine);
       run_.ShowProgress("copy", total > 0 ? std::min(now, total) : now, total, NoteOfProgress());
     };
     work(context, request);
@@ -224,14 +224,34 @@ class CopyRun {
     return note;
   }
 
+  // What keeps one file from being written keeps others from it, as a rule: a full disk. The first is told, and the others
+  // are counted (TellRepeated). The cause is the end of the message.
+  bool IsRepeated(const CopyReport& report) {
+    if (report.status.code() != Code::kWriteFailed) return false;
+    std::string text = report.status.message();
+    if (text.ends_with(')')) text.erase(std::min(text.rfind(" ("), text.size()));  // what to do about it
+    const std::size_t cause = text.rfind(": ");
+    return ++failures_[cause == std::string::npos ? text : text.substr(cause + 2)] > 1;
+  }
+
+  void TellRepeated() {
+    for (const auto& [cause, count] : failures_) {
+      if (count == 1) continue;
+      run_.Fail({Code::kWriteFailed, fmt::format("{} more file{} could not be copied: {}", count - 1, count == 2 ? "" : "s", cause)});
+    }
+  }
+
   // Counted on all ranks, told by rank 0.
   void Tell(const CopyReport& report) {
     if (report.status.code() == Code::kInterrupted) return;
+    for (const std::string& warning : report.warnings) run_.Warn(warning);
+    if (report.directory) return;
     totals_.Add(report);
     healed_ = totals_.healed;
     sent_again_ = totals_.sent_again;
-    for (const std::string& warning : report.warnings) run_.Warn(warning);
-    if (!report.status.ok()) {
+    if (!report.status.ok() && IsRepeated(report)) {
+      run_.Count(report.to, ExitCodeOf(report));
+    } else if (!report.status.ok()) {
       const bool named = report.to.empty() || report.status.message().find(report.from) != std::string::npos ||
                          report.status.message().find(report.to) != std::string::npos;
       run_.Fail(named ? report.status : report.status.WithContext(report.to), ExitCodeOf(report));
@@ -240,6 +260,7 @@ class CopyRun {
                              lzy::Printable(report.to)));
     } else {
       run_.CountFinished(report.to);
+      if (const int code = ExitCodeOf(report); code != 0) run_.Count(report.to, code);
       if (report.healed > 0) {
         run_.Say(fmt::format(
             "{}: {} damaged in {}, and rebuilt in the copy\n  repair the source with: lzy-verify --repair {}\n",
@@ -255,6 +276,7 @@ class CopyRun {
   }
 
   void TellTotals(double seconds) {
+    TellRepeated();
     if (totals_.files + totals_.already > 0 || totals_.failed == 0) run_.Say(SummaryOf(totals_, plan_, wish_, seconds));
     run_.extra()["copied"] = {{"files", totals_.files},
                               {"already", totals_.already},
@@ -273,6 +295,7 @@ class CopyRun {
   const Wish& wish_;
   lzy::CopyPlan plan_;
   Totals totals_;
+  std::map<std::string, std::size_t> failures_;  // of the destination, by their cause
   std::atomic<std::uint64_t> healed_ = 0, sent_again_ = 0;  // as in totals_, for any thread
 };
 
@@ -291,7 +314,8 @@ int main(int argc, char** argv) {
     arguments.AddValues(
         "--verify", "HOW", wish.verify,
         "how the copy is read back: from the device, past the page cache (device, the default), from the page cache "
-        "(cache), or not at all (none)");
+        "(cache), or not at all (none)",
+        "device cache none");
     arguments.AddFlag("--no-protect", wish.no_protect, "make no sidecars for the copies");
     arguments.AddFlag("--resume", wish.request.resume,
                       "go on where an earlier copy ended: skip files that are there, and go on within large ones");

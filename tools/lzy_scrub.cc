@@ -113,6 +113,7 @@ class Scrub {
     // What is read of a step that is stopped is read again.
     if (wish_.bytes_per_second == 0 && wish_.longest_ns == 0 && step.most_bytes == 0) request.portion->bytes_at_once = 256u << 20;
     request.leave_written = true;
+    request.record_access = wish_.repair;
     const auto stop = [&] { return Enough() || (given.stop && given.stop()); };
     DatasetReport report = lzy::Verify(Paced(given, stop), dataset, request);
     if (report.status.code() == Code::kInterrupted) {

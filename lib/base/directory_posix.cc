@@ -11,6 +11,7 @@
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <climits>
 #include <cstdlib>
 
+#include "base/acl.h"
 #include "base/file.h"
 #include "base/file_posix.h"
 #include "base/node.h"
@@ -161,23 +163,74 @@ Status posix::MakeHardLink(const Place& of, const Place& place) {
   return Status::Ok();
 }
 
-Result<Attributes> posix::DirectoryAttributes(const Place& directory) {
-  LZY_ASSIGN_OR_RETURN(const Descriptor fd, OpenDirectory(directory, 0));
-  return UserAttributes(fd.get(), directory.path);
+namespace {
+
+Result<Attributes> AclsOf(int fd, const std::string& path) {
+  Attributes acls;
+  for (const char* const name : {kAccessAcl, kDefaultAcl}) {
+    LZY_ASSIGN_OR_RETURN(const Acl acl, posix::ReadAcl(fd, name, path));
+    if (!acl.empty()) acls[name].assign(acl.begin(), acl.end());
+  }
+  return acls;
 }
 
-// By one descriptor, so all of it is about the same directory. A mode with set-group-ID goes with the group only. The attributes
-// come first, since the mode may forbid to write them; if they cannot be written, all else is set nevertheless.
+}  // namespace
+
+Result<Attributes> posix::DirectoryAttributes(const Place& directory) {
+  LZY_ASSIGN_OR_RETURN(const Descriptor fd, OpenDirectory(directory, 0));
+  LZY_ASSIGN_OR_RETURN(Attributes attributes, UserAttributes(fd.get(), directory.path));
+  LZY_ASSIGN_OR_RETURN(Attributes acls, AclsOf(fd.get(), directory.path));
+  attributes.merge(acls);
+  return attributes;
+}
+
+namespace {
+
+// False if the file system has no ACLs, or does not take this one.
+bool StoreAcl(int fd, const char* name, const Attributes& attributes) {
+  const auto acl = attributes.find(name);
+  return acl != attributes.end() && fsetxattr(fd, name, acl->second.data(), acl->second.size(), 0) == 0;
+}
+
+// The directory is closed to all but the owner while it changes hands. ACLs that it has from the directory above are
+// removed.
+Status ChangeHands(int fd, const FileStat& like, const std::string& path) {
+  if (fchmod(fd, like.mode & 0700) != 0) return SystemError(path, "change mode", errno);
+  for (const char* const name : {kAccessAcl, kDefaultAcl}) {
+    const bool removed = fremovexattr(fd, name) == 0 || errno == ENODATA || errno == EOPNOTSUPP || errno == ENOSYS;
+    if (!removed) return SystemError(path, "remove ACL", errno);
+  }
+  TakeOverOwner(fd, "", AT_EMPTY_PATH, like);
+  return Status::Ok();
+}
+
+// The mode that a directory gets. Its access ACL is stored, if it can be.
+std::uint32_t ModeOfDirectory(int fd, const FileStat& like, const FileStat& is, const Attributes& attributes) {
+  std::uint32_t mode = like.mode;
+  if (is.uid != like.uid) mode &= ~04000u;
+  const auto acl = attributes.find(kAccessAcl);
+  if (is.gid == like.gid && (acl == attributes.end() || StoreAcl(fd, kAccessAcl, attributes))) return mode;
+  if (acl != attributes.end()) mode = NarrowedMode(mode, Acl(acl->second.begin(), acl->second.end()));
+  return is.gid == like.gid ? mode : ModeForOtherGroup(mode) & ~070u;
+}
+
+}  // namespace
+
+// By one descriptor, so all of it is about the same directory. A mode with set-group-ID goes with the group only. The
+// attributes come first, since the mode may forbid to write them; if they cannot be written, all else is set
+// nevertheless. A directory that has its owner and its ACLs is open all the time.
 Status posix::SetDirectory(const Place& directory, const FileStat& like, const Attributes& attributes) {
   const std::string& path = directory.path;
   LZY_ASSIGN_OR_RETURN(const Descriptor fd, OpenDirectory(directory, O_NOFOLLOW));
-  const Status attributed = SetUserAttributes(fd.get(), path, attributes);
-  TakeOverOwner(fd.get(), "", AT_EMPTY_PATH, like);
-  LZY_ASSIGN_OR_RETURN(const FileStat is, StatAt(fd.get(), "", AT_EMPTY_PATH, path));
-  std::uint32_t mode = like.mode;
-  if (is.uid != like.uid) mode &= ~04000u;
-  if (is.gid != like.gid) mode &= ~02070u;
-  if (fchmod(fd.get(), mode) != 0) return SystemError(path, "change mode", errno);
+  Attributes of_user, acls;
+  for (const auto& attribute : attributes) (attribute.first.starts_with("user.") ? of_user : acls).insert(attribute);
+  const Status attributed = SetUserAttributes(fd.get(), path, of_user);
+  LZY_ASSIGN_OR_RETURN(FileStat is, StatAt(fd.get(), "", AT_EMPTY_PATH, path));
+  LZY_ASSIGN_OR_RETURN(const Attributes has, AclsOf(fd.get(), path));
+  if (is.uid != like.uid || is.gid != like.gid || has != acls) LZY_RETURN_IF_ERROR(ChangeHands(fd.get(), like, path));
+  LZY_ASSIGN_OR_RETURN(is, StatAt(fd.get(), "", AT_EMPTY_PATH, path));
+  if (fchmod(fd.get(), ModeOfDirectory(fd.get(), like, is, acls)) != 0) return SystemError(path, "change mode", errno);
+  (void)StoreAcl(fd.get(), kDefaultAcl, acls);
   const timespec times[2] = {FromNs(like.atime_ns), FromNs(like.mtime_ns)};
   if (futimens(fd.get(), times) != 0) return SystemError(path, "set times", errno);
   return attributed;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <map>
 
+#include "base/acl.h"
 #include "base/posix_file.h"
 
 namespace lzy::posix {
@@ -26,18 +27,6 @@ timespec FromNs(std::int64_t ns) {
 }
 
 namespace {
-
-constexpr const char* kAclName = "system.posix_acl_access";
-
-/// Takes the execute permission out of every entry of a POSIX ACL (linux/posix_acl_xattr.h: u32 version, then entries
-/// of u16 tag, u16 permissions, u32 id, all little-endian).
-void ClearExecute(std::vector<std::uint8_t>& acl) {
-  constexpr std::size_t kHeader = 4, kEntry = 8, kPermissions = 2;
-  for (std::size_t at = kHeader; at + kEntry <= acl.size(); at += kEntry) {
-    std::uint8_t* permissions = acl.data() + at + kPermissions;
-    StoreLe(permissions, static_cast<std::uint16_t>(LoadLe<std::uint16_t>(permissions) & ~1u));
-  }
-}
 
 // Whether this is one of the local file systems, whose stamps are all made by this kernel. On a network file system the
 // server or another client makes stamps, so a test here says nothing about them.
@@ -98,9 +87,13 @@ Status PosixFile::SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) {
 }
 
 Result<std::vector<std::uint8_t>> PosixFile::AccessAcl() {
-  std::vector<std::uint8_t> acl(XATTR_SIZE_MAX);
-  ssize_t size = fgetxattr(fd_.get(), kAclName, acl.data(), acl.size());
-  if (size < 0 && errno != ENODATA && errno != EOPNOTSUPP && errno != ENOSYS) return Error("read ACL", errno);
+  return ReadAcl(fd_.get(), kAccessAcl, path());
+}
+
+Result<Acl> ReadAcl(int fd, const char* name, const std::string& path) {
+  Acl acl(XATTR_SIZE_MAX);
+  const ssize_t size = fgetxattr(fd, name, acl.data(), acl.size());
+  if (size < 0 && errno != ENODATA && errno != EOPNOTSUPP && errno != ENOSYS) return SystemError(path, "read ACL", errno);
   acl.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
   return acl;
 }
@@ -128,7 +121,7 @@ Status SetUserAttributes(int fd, const std::string& path, const Attributes& attr
   for (const auto& [name, value] : attributes) {
     if (fsetxattr(fd, name.c_str(), value.data(), value.size(), 0) == 0) continue;
     const int error = errno;
-    if (error == EOPNOTSUPP || error == ENOSYS) return Status::Ok();
+    if (error == EOPNOTSUPP || error == ENOSYS) continue;
     // A mode that forbids writing does not matter if it is there already.
     std::string there(value.size() + 1, '\0');
     const ssize_t length = fgetxattr(fd, name.c_str(), there.data(), there.size());
@@ -159,10 +152,10 @@ Result<FileStat> PosixFile::ChangeOwner(const FileStat& want) {
 // The order of steps keeps everybody out whom `like` keeps out: first close the file to all but the owner, then change
 // owner and ACL, and open it last.
 Status PosixFile::CopyAccess(File& like) {
-  constexpr std::uint32_t kReadWriteBits = 0666, kOwnerBits = 0600, kGroupBits = 0060;
+  constexpr std::uint32_t kReadWriteBits = 0666, kOwnerBits = 0600;
   LZY_ASSIGN_OR_RETURN(const FileStat want, like.Stat());
-  LZY_ASSIGN_OR_RETURN(std::vector<std::uint8_t> want_acl, like.AccessAcl());
-  ClearExecute(want_acl);
+  LZY_ASSIGN_OR_RETURN(const Acl like_acl, like.AccessAcl());
+  const Acl want_acl = WithoutExecute(like_acl);
   LZY_ASSIGN_OR_RETURN(FileStat have, Stat());
   LZY_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> have_acl, AccessAcl());
   std::uint32_t mode = want.mode & kReadWriteBits;
@@ -170,19 +163,15 @@ Status PosixFile::CopyAccess(File& like) {
 
   // Closed to all but the owner while it changes hands. The file may have an ACL from the directory's default ACL.
   LZY_RETURN_IF_ERROR(ChangeMode(have.mode & mode & kOwnerBits));
-  if (!have_acl.empty() && fremovexattr(fd_.get(), kAclName) != 0 && errno != ENODATA) {
+  if (!have_acl.empty() && fremovexattr(fd_.get(), kAccessAcl) != 0 && errno != ENODATA) {
     return Error("remove ACL", errno);
   }
   LZY_ASSIGN_OR_RETURN(have, ChangeOwner(want));
 
   if (have.gid != want.gid) {
-    // The group could not be set. So members of like's group are "others" of this file, and others get no more than
-    // that group had. The group that the file has instead were others of `like`.
-    const std::uint32_t others = want_acl.empty() ? mode & (mode & kGroupBits) >> 3 : 0;
-    mode = (mode & kOwnerBits) | others << 3 | others;
-  } else if (!want_acl.empty() && fsetxattr(fd_.get(), kAclName, want_acl.data(), want_acl.size(), 0) != 0) {
-    // The ACL could not be stored. An ACL can also deny, so without it only the owner's access is certain.
-    mode &= kOwnerBits;
+    mode = ModeForOtherGroup(NarrowedMode(mode, want_acl));
+  } else if (!want_acl.empty() && fsetxattr(fd_.get(), kAccessAcl, want_acl.data(), want_acl.size(), 0) != 0) {
+    mode = NarrowedMode(mode, want_acl);  // the ACL could not be stored
   }
   return ChangeMode(mode);
 }
@@ -198,7 +187,7 @@ Status PosixFile::SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t
   std::uint32_t allowed = mode & 01777;
   if (have.uid == uid) allowed |= mode & 04000;
   if (have.gid == gid) allowed |= mode & 02000;
-  if (have.gid != gid) allowed = (allowed & ~070u) | (allowed & (allowed & 07) << 3);  // its group were others
+  if (have.gid != gid) allowed = ModeForOtherGroup(allowed);
   return ChangeMode(allowed);
 }
 

@@ -53,9 +53,12 @@ timespec FromNs(std::int64_t ns);
 /// `path` is for messages.
 Result<FileStat> StatAt(int directory, const char* name, int flags, const std::string& path);
 
+/// An ACL (base/acl.h) of an open file or directory. Empty if there is none. `path` is for messages.
+Result<std::vector<std::uint8_t>> ReadAcl(int fd, const char* name, const std::string& path);
 /// Extended attributes of the name space `user` of an open file or directory. `path` is for messages. A file system that has
 /// none is no error.
 Result<Attributes> UserAttributes(int fd, const std::string& path);
+/// Those of any name space.
 Status SetUserAttributes(int fd, const std::string& path, const Attributes& attributes);
 
 /// Each does what the function of FileSystem with the same name says, for a Place. FreeBytes and List take a Place that

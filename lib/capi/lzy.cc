@@ -508,7 +508,7 @@ Status CopyOn(Communicator& comm, const Call& call, const std::string& destinati
   ProgressInC progress(given, plan.bytes);
   const lzy::Context context{fs, comm, call.options, {}, [&] { return progress.stopped(); }};
   std::optional<lzy::RateLimit> limit;
-  request.dealt = [&](std::size_t ranks) { limit.emplace(static_cast<double>(given.limit) / static_cast<double>(std::max<std::size_t>(ranks, 1))); };
+  request.dealt = [&](double share) { limit.emplace(static_cast<double>(given.limit) * share); };
   request.wait = [&](std::uint64_t bytes) { limit->Take(bytes, context.stop); };
   request.progress = [&](std::uint64_t bytes) { progress.Add(bytes); };
   const auto finished = [&](const lzy::CopyReport& one) {

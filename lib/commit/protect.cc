@@ -6,6 +6,7 @@
 #include "comm/records.h"
 #include "commit/protector.h"
 #include "commit/renew_stamps.h"
+#include "dataset/access.h"
 #include "dataset/lock.h"
 #include "dataset/member.h"
 #include "dataset/parts.h"
@@ -145,6 +146,12 @@ Options Protector::EffectiveOptions() const {
 // Without force, damage and loss stop the commit. Edits are what a commit is for. If nothing changed at all, there is
 // nothing to commit.
 Result<bool> Protector::JudgeExisting(const Options& options) {
+  if (request_.only_access) {
+    LZY_ASSIGN_OR_RETURN(const bool recorded, AccessIsRecorded(context_, view_));
+    only_access_ = true;
+    HoldUndamaged();
+    return recorded || !StampsFresh();
+  }
   LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context_, view_, false));
   if (shared() && view_.ensembles[0].files[0].proven_free) {
     LZY_ASSIGN_OR_RETURN(adopted_, AdoptShared(context_, ref_));
@@ -166,7 +173,9 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
                              ChooseBlockSize(options.block_size, LargestFile()) == view_.superblock.block_size &&
                              options.stripe == view_.info.stripe_option &&
                              (!shared() || options.device_dirs == view_.info.parts.directories);
-  if (findings.clean() && !report_.unjudged && same_geometry && StampsFresh()) return true;
+  LZY_ASSIGN_OR_RETURN(const bool recorded, AccessIsRecorded(context_, view_));
+  only_access_ = findings.clean() && !report_.unjudged && same_geometry && StampsFresh();
+  if (only_access_ && recorded) return true;
 
   WarnOfCommitting(stale, kCommittedStale);
   WarnOfCommitting(at_risk, kCommittedAtRisk);
@@ -435,6 +444,12 @@ Status Protector::Settle(const FileView& file, FileJob& job) const {
   const Superblock& sb = last->contents().superblock;
   if (IsRacy(sb.stamp, sb.commit_clock_ns)) job.clock_ns = std::min(job.clock_ns, job.before.mtime_ns);
   return Status::Ok();
+}
+
+// A program of another user of the group may write the file, and may not change the sidecar's mode. Then it stays as
+// narrow as it is.
+void Protector::RenewAccess(const FileView& file, Sidecar& sidecar) {
+  if (file.data && HasOwnerOfFile(file)) (void)sidecar.file().CopyAccess(*file.data);
 }
 
 // Intents are agreed facts, so no communication is needed. A repair's note is nobody's epoch.

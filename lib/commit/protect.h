@@ -43,6 +43,9 @@ struct ProtectRequest {
   std::function<bool()> written_since;
   Uuid departs_from{};
   std::uint64_t departs_from_generation = 0;
+  /// Commit only if owner, mode or ACL of a file are others than those of the last commit, and only that: nothing is done
+  /// if a stamp differs or a member was added. Data are read only if the sidecar is made anew. Without `touched`.
+  bool only_access = false;
 };
 /// Makes or refreshes the sidecars. Collective over context.comm. Waits for locks up to options.timeout_seconds, then
 /// kBusy. After an error, the generation of before still counts, unless publishing had begun. report.state: kIntact;

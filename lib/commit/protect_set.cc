@@ -10,6 +10,7 @@
 
 #include "comm/records.h"
 #include "commit/file_set.h"
+#include "dataset/access.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -21,6 +22,7 @@ Status FileSet::Protect() {
   if (!request_.touched && view_.committed) {
     LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
     if (done && !(grown_ && report_.state == DatasetState::kIntact)) return Status::Ok();
+    if (request_.only_access && grown_) return Status::Ok();
   }
   if (!request_.touched) {
     std::vector<const FileView*> files(added_.begin(), added_.end());
@@ -290,7 +292,7 @@ Status FileSet::ChooseWay() {
     CheckJudged(*f.file, f.before);
     AddResize(at->second, f.old_size, f.before.size, block_size_);
   }
-  bool fits = holds_ && same_set_ && !regroup_ && request_.touched.has_value();
+  bool fits = holds_ && same_set_ && !regroup_ && (request_.touched || only_access_);
   for (auto& [rank, member] : own_) {
     const Sidecar* sidecar = LeavesOf(*member.file);
     // Also where the set is another one now, or where the file was none's member: what its own sidecar says of its blocks
@@ -302,7 +304,8 @@ Status FileSet::ChooseWay() {
       AddResize(member.touched, sidecar->contents().superblock.stamp.size, member.job.before.size, block_size_);
       HoldToLeaves(*sidecar, member.touched, member.job);
     }
-    fits = fits && trusted && sidecar == member.file->sidecar.get() && sidecar->knows_all_leaves() && sidecar->Fits(member.contents);
+    fits = fits && trusted && (request_.touched || HasOwnerOfFile(*member.file)) && sidecar == member.file->sidecar.get() &&
+           sidecar->knows_all_leaves() && sidecar->Fits(member.contents);
   }
   LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(fits ? 0 : 1));
   incremental_ = obstacles == 0;

@@ -304,6 +304,7 @@ Status FileSet::Commit() {
     for (auto& [rank, member] : own_) {
       Sidecar& sidecar = incremental_ ? *member.file->sidecar : *member.fresh;
       const Status one = incremental_ ? sidecar.FinishPrepared() : Publish(member.file->path);
+      if (incremental_) RenewAccess(*member.file, sidecar);
       if (status.ok()) status = one;
       sidecar_bytes += sidecar.file_size();
     }

@@ -9,6 +9,7 @@
 #include "base/node.h"
 #include "comm/records.h"
 #include "commit/protector.h"
+#include "dataset/access.h"
 #include "dataset/parts.h"
 #include "encode/encode_captured.h"
 #include "sidecar/names.h"
@@ -119,8 +120,8 @@ class SharedFile : public Protector {
     IntervalSet& touched = touched_[0];
     // Also where it is the sidecar of a member of a set, which the file is no more: what it says of the blocks holds.
     const bool trusted = file.sidecar && file.sidecar->committed() && holds_ && !touched.whole();
-    const bool in_place = trusted && view_.committed && request_.touched && file.sidecar->knows_all_leaves() && file.sidecar->Fits(contents_) &&
-                          OpenInPlace(file);
+    const bool in_place = trusted && view_.committed && (request_.touched || (only_access_ && HasOwnerOfFile(file))) && file.sidecar->knows_all_leaves() &&
+                          file.sidecar->Fits(contents_) && OpenInPlace(file);
     LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(in_place ? 0 : 1));
     incremental_ = obstacles == 0;
     if (trusted) AddResize(touched, file.stamp.size, job_.before.size, layout_->block_size());
@@ -331,6 +332,7 @@ class SharedFile : public Protector {
     // Of an encoding that is there the spares follow when the commit counts; before, they would be of one that may
     // never.
     if (parted() && !incremental_) LZY_RETURN_IF_ERROR(RenewParts(context_.fs, sidecar, part_paths_));
+    if (incremental_) RenewAccess(file, sidecar);
     if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
     if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path));
     if (parted() && incremental_) WarnOfSpares(RenewParts(context_.fs, sidecar, part_paths_));

@@ -73,6 +73,9 @@ class Protector {
   /// Sets that intent in the sidecar that is about to replace the file's, so that there is no moment without it.
   Status KeepOtherIntent(const FileView& file, Sidecar& fresh) const;
 
+  /// Gives the sidecar, which was updated in place, the access of its file, if it may have it (HasOwnerOfFile). Local.
+  void RenewAccess(const FileView& file, Sidecar& sidecar);
+
   /// The block size of this commit for files of at most `largest` bytes, the same on all ranks. An automatic one may
   /// be another than that of the last commit. Then no block can be held to its leaf while it is encoded, so what the
   /// program did not write in the files `own` is compared here. If anything differs, the dataset keeps its block size,
@@ -102,6 +105,8 @@ class Protector {
   /// known.
   bool holds_ = false;
   std::map<std::uint32_t, IntervalSet> touched_;
+  /// Nothing changed but the access to files: no block need be encoded.
+  bool only_access_ = false;
 
  private:
   // The steps of Run, and its parts. Open and GatherStats are collective, the others local.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/acl.h"
 #include "base/printable.h"
 #include "commit/fresh_sidecar.h"
 #include "copy/copied_file.h"
@@ -71,16 +72,34 @@ class Copier {
     }
     LZY_ASSIGN_OR_RETURN(source_, std::move(source));
     report_.warnings = source_->notes();
+    LZY_RETURN_IF_ERROR(CheckSeal());
     report_.compared = source_->committed() != nullptr;
     report_.bytes = source_->stat().size;
     return Status::Ok();
+  }
+
+  // What nobody has proven must not get a seal. A set has one seal for all members.
+  Status CheckSeal() {
+    report_.unsealed = source_->unsealed();
+    if (!report_.unsealed) return Status::Ok();
+    if (request_.member) return NotSealed("");
+    key_ = nullptr;
+    report_.warnings.push_back(
+        fmt::format("{}: is not sealed with the key, so a forgery would not be found, and its copy is not sealed", report_.from));
+    return Status::Ok();
+  }
+  Status NotSealed(const std::string& what) const {
+    return {Code::kUnprotected, fmt::format("{}: is not sealed with the key, so it was not copied{}", report_.from, what)};
   }
 
   Status LookAtTarget() {
     LZY_ASSIGN_OR_RETURN(real_, fs_.RealPath(request_.follow ? report_.to : DirectoryOf(report_.to)));
     if (!request_.follow) real_ = JoinPath(real_, BaseNameOf(report_.to));
     for (const std::string& name : {report_.to, real_}) LZY_RETURN_IF_ERROR(CheckCopyName(name));
-    LZY_ASSIGN_OR_RETURN(sidecar_path_, SidecarPath(real_));
+    // A name that leaves no room for a sidecar has none, also where it will be replaced.
+    const auto sidecar = SidecarPath(real_);
+    if (!sidecar.ok() && request_.protect) return sidecar.status();
+    if (sidecar.ok()) sidecar_path_ = *sidecar;
     data_path_ = NewCopyPath(real_);
     fresh_path_ = CopySidecarPath(real_);
     there_ = fs_.Stat(real_, /*follow=*/false);
@@ -107,7 +126,7 @@ class Copier {
     const auto sidecar =
         path.ok() ? Sidecar::Load(fs_, *path, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(path.status());
     if (!sidecar.ok() || !(*sidecar)->committed() || (*sidecar)->intent() ||
-        !(*sidecar)->Unseal(context_.options.key).ok())
+        !(*sidecar)->Unseal(key_).ok())
       return false;
     const SidecarContents& has = (*sidecar)->contents();
     if (has.superblock.stamp.size != from.size || has.superblock.stamp.mtime_ns != there_->mtime_ns) return false;
@@ -120,6 +139,7 @@ class Copier {
 
   // While the copy is made, nobody may commit what it will replace.
   Status LockTarget() {
+    if (sidecar_path_.empty()) return Status::Ok();
     std::string path = sidecar_path_;  // also if the file is lost, and somebody restores it
     if (there_.ok()) {
       LZY_ASSIGN_OR_RETURN(path, Rehome(fs_, real_, {context_.options.timeout_seconds, Occupants::kYield}));
@@ -132,6 +152,9 @@ class Copier {
       return none ? Status::Ok() : locked.status();
     }
     replaced_ = std::move(locked).value();
+    if (report_.unsealed && replaced_->contents().superblock.sealed()) {
+      return NotSealed(fmt::format(": {} is, and would be replaced", report_.to));
+    }
     if (request_.member || !replaced_->committed() || replaced_->contents().superblock.kind == DatasetKind::kShared)
       return Status::Ok();
     if (there_.ok()) {
@@ -179,6 +202,7 @@ class Copier {
     made_ = true;
     LZY_RETURN_IF_ERROR(OpenJournal());
     if (!resumes()) LZY_RETURN_IF_ERROR(data_->Truncate(0));
+    LZY_ASSIGN_OR_RETURN(source_acl_, source_->file().AccessAcl());
     LZY_RETURN_IF_ERROR(data_->CopyAccess(source_->file()));
     const FileStat& from = source_->stat();
     LZY_RETURN_IF_ERROR(data_->Truncate(from.size));
@@ -239,6 +263,7 @@ class Copier {
   // The geometry is that of the source, but for what was given. Its device directories are not those of the copy.
   Options OptionsOfCopy() const {
     Options options = context_.options;
+    options.key = key_;
     options.device_dirs.clear();
     const SourceCommit* of = source_->committed();
     if (of == nullptr || of->superblock.kind != DatasetKind::kShared) return options;
@@ -256,23 +281,28 @@ class Copier {
     return copied_->source_failed() ? encoded : OfTarget(encoded);
   }
 
-  // Execute permission only for those who have all other permissions that they have at the source: access may have
-  // become narrower (File::CopyAccess).
-  std::uint32_t FinalMode() const {
-    const std::uint32_t from = source_->stat().mode;
-    std::uint32_t mode = kept_.mode | (from & 07000);
-    for (const std::uint32_t who : {0700u, 0070u, 0007u}) {
-      if ((kept_.mode & who & 0666) == (from & who & 0666)) mode |= from & who & 0111;
-    }
-    return mode;
-  }
+  // Access may have become narrower (File::CopyAccess), and with an ACL the group bits of the source are its mask.
+  std::uint32_t FinalMode() const { return WithExecute(kept_.mode, NarrowedMode(source_->stat().mode, source_acl_)); }
 
   // The times come last, since whatever else is done changes them.
   Status TakeOverAttributes() {
     const FileStat& from = source_->stat();
     CopyAttributes();
     LZY_RETURN_IF_ERROR(data_->SetAccess(FinalMode(), from.uid, from.gid));
+    LZY_RETURN_IF_ERROR(CompleteAcl());
     return data_->SetTimes(from.atime_ns, from.mtime_ns);
+  }
+
+  // The copy has its ACL without execute permissions by now. If it has none, it could not have it.
+  Status CompleteAcl() {
+    if (source_acl_.empty()) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(const Acl has, data_->AccessAcl());
+    if (WithoutExecute(has) == WithoutExecute(source_acl_)) {
+      (void)data_->SetUserAttributes({{kAccessAcl, std::string(source_acl_.begin(), source_acl_.end())}});
+    }
+    LZY_ASSIGN_OR_RETURN(const Acl now, data_->AccessAcl());
+    if (now != source_acl_) WarnOfAcl(report_.to, report_.warnings);
+    return Status::Ok();
   }
 
   // Everything but the names. CopyTarget has synced the file as a rule. Chunks that were sent again have changed it
@@ -313,6 +343,8 @@ class Copier {
       LZY_RETURN_IF_ERROR(fs_.Rename(fresh_path_, sidecar_path_));
     } else if (request_.member) {
       // The data are an edit as long as the set is not committed.
+    } else if (sidecar_path_.empty()) {
+      // It has none.
     } else if (const Status removed = fs_.Remove(sidecar_path_); !removed.ok() && removed.code() != Code::kNotFound) {
       return removed;
     }
@@ -353,6 +385,8 @@ class Copier {
   std::unique_ptr<Sidecar> replaced_;            // its sidecar, locked
   std::shared_ptr<File> ruins_;                  // what is there instead of one
   std::unique_ptr<CopySource> source_;
+  Acl source_acl_;
+  std::shared_ptr<const LeafKey> key_ = context_.options.key;  // of the copy
   std::unique_ptr<File> data_;
   bool made_ = false;          // the temporary file is ours
   bool compared_roots_ = false;  // of the source and of what is there; they are the same
@@ -373,9 +407,17 @@ Status CheckCopyName(const std::string& to) {
   return {Code::kInvalidArgument, fmt::format("{}: names that begin with .LZY are for lzy's own files; name the copy otherwise", to)};
 }
 
+void WarnOfAcl(const std::string& to, std::vector<std::string>& warnings) {
+  warnings.push_back(
+      fmt::format("{}: its ACL could not be copied, or not all of it, so fewer users may read or write it than its source", to));
+}
+
 int ExitCodeOf(const CopyReport& report) {
   constexpr int kChanged = 9;
-  return report.changed ? kChanged : ExitCodeOf(report.status);
+  if (report.changed) return kChanged;
+  if (report.status.ok() && !report.lost.empty()) return ExitCodeOf(Status(Code::kBeyondRepair, ""));
+  if (report.status.ok() && report.unsealed) return ExitCodeOf(Status(Code::kUnprotected, ""));
+  return ExitCodeOf(report.status);
 }
 
 CopyReport CopyFile(const Context& context, const std::string& from, const std::string& to,

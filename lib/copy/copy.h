@@ -35,8 +35,9 @@ struct CopyRequest {
   std::function<void(std::uint64_t bytes)> wait = {};
   /// Told of bytes that were copied; called by several threads at once. May be empty.
   std::function<void(std::uint64_t bytes)> progress = {};
-  /// Told on all ranks how many of them copy, before the first does (CopyAll, CopySet). May be empty.
-  std::function<void(std::size_t ranks)> dealt = {};
+  /// Told on all ranks, before any of them copies, how large a share of the bytes this rank copies: 0, nothing, to 1, all.
+  /// Told again when that changes (CopyAll, CopySet). May be empty.
+  std::function<void(double share)> dealt = {};
 };
 
 /// What became of one file. Numbers are bytes of its data.
@@ -57,12 +58,16 @@ struct CopyReport {
   bool kept = false;             ///< a failure left what can be resumed
   std::string root;              ///< of the copy, if it is protected
   bool same_root = false;        ///< and the source has the same
+  bool unsealed = false;         ///< with a key: the source is not sealed, and neither is the copy (exit code 4)
+  bool directory = false;        ///< no file: there are only warnings of it
   std::vector<std::string> warnings;
   LZY_FIELDS(from, to, status, changed, already, bytes, compared, reread, healed, sent_again, resumed, lost, kept, root,
-             same_root, warnings)
+             same_root, unsealed, directory, warnings)
 };
 /// kInvalidArgument if a copy of this name would be one of lzy's own files.
 Status CheckCopyName(const std::string& to);
+/// The warning of a file or directory whose access is narrower than that of its source.
+void WarnOfAcl(const std::string& to, std::vector<std::string>& warnings);
 /// docs/reference/tools.md "Exit codes".
 int ExitCodeOf(const CopyReport& report);
 

@@ -73,7 +73,8 @@ struct OpenFacts {
   std::vector<std::uint8_t> acl;
   Attributes attributes;
   ReadFacts read;
-  LZY_FIELDS(status, handle, stat, commit, notes, acl, attributes, read)
+  bool unsealed = false;
+  LZY_FIELDS(status, handle, stat, commit, notes, acl, attributes, unsealed, read)
 };
 
 // Reads a range to the beginning of the answer. Returns how many bytes of it travel.
@@ -154,6 +155,7 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
       facts.stat = source->stat();
       if (source->committed() != nullptr) facts.commit = *source->committed();
       facts.notes = source->notes();
+      facts.unsealed = source->unsealed();
       auto acl = source->file().AccessAcl();
       if (!acl.ok()) {
         facts = {};
@@ -243,6 +245,7 @@ class RemoteSource final : public CopySource {
     LZY_RETURN_IF_ERROR(OpenAt(holders[0], /*whole=*/true, *first, facts));
     stat_ = facts.stat;
     notes_ = facts.notes;
+    unsealed_ = facts.unsealed;
     commit_ = facts.commit;
     holder_ = holders[0];
     if (facts.handle == 0) {

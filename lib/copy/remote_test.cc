@@ -223,6 +223,31 @@ TEST_F(RemoteTest, DealsToRanksThatSeeOneDestination) {
   EXPECT_EQ(Debris(), std::vector<std::string>());
 }
 
+// A bound on the rate is divided in this way: a rank with little to copy must not keep the others from using it.
+TEST_F(RemoteTest, TellsEachRankItsShareOfTheBytes) {
+  const auto share_of = [&](Communicator& comm, const auto& copy) {
+    double share = -1;
+    CopyRequest request = request_;
+    request.dealt = [&](double mine) { share = mine; };
+    copy(request, [&](const CopyReport& one) { EXPECT_OK(one.status); });
+    EXPECT_DOUBLE_EQ(share, comm.rank() == 0 ? 0.9 : 0.1);
+  };
+  WriteFile(scratch_ / "s/a", RandomBytes(rng_, 90'000));
+  WriteFile(scratch_ / "s/b", RandomBytes(rng_, 10'000));
+  WriteFile(scratch_ / "m.0", RandomBytes(rng_, 90'000));
+  WriteFile(scratch_ / "m.1", RandomBytes(rng_, 10'000));
+  OnRanks({{}, {}}, [&](Communicator& comm, FileSystem& fs) {
+    const auto plan = PlanTogether(comm, fs, {scratch_ / "s"}, scratch_ / "to", false, false);
+    ASSERT_OK(plan);
+    share_of(comm, [&](const CopyRequest& request, const auto& finished) {
+      EXPECT_OK(CopyAll({fs, comm, options_}, *plan, request, finished));
+    });
+    share_of(comm, [&](const CopyRequest& request, const auto& finished) {
+      EXPECT_OK(CopySet({fs, comm, options_}, scratch_ / "m.%r", scratch_ / "n.%r", request, finished).status);
+    });
+  });
+}
+
 // From disks of nodes to a shared one that two other ranks see, and back.
 TEST_F(RemoteTest, CopiesSetsBetweenNodes) {
   std::map<int, Bytes> members;
@@ -235,11 +260,12 @@ TEST_F(RemoteTest, CopiesSetsBetweenNodes) {
   const auto copy = [&](const std::string& from, const std::string& to, std::size_t by) {
     OnRanks(views, [&](Communicator& comm, FileSystem& fs) {
       CopyRequest request = request_;
-      std::size_t copiers = 0;
-      request.dealt = [&](std::size_t ranks) { copiers = ranks; };
+      double share = -1;
+      request.dealt = [&](double mine) { share = mine; };
       const auto report = CopySet({fs, comm, options_}, from, to, request, [&](const CopyReport& one) { EXPECT_OK(one.status); });
       EXPECT_OK(report.status);
-      EXPECT_EQ(copiers, by);
+      EXPECT_GE(share, 0);
+      EXPECT_EQ(*comm.AllReduceSum(share > 0), by);
       EXPECT_EQ(report.members, 3u);
       EXPECT_FALSE(report.root.empty());
     });

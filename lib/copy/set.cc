@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <set>
 
 #include "base/printable.h"
 #include "comm/records.h"
@@ -47,7 +46,8 @@ class SetCopier {
     LZY_RETURN_IF_ERROR(DealMembers());
     LZY_RETURN_IF_ERROR(CheckTarget());
     LZY_RETURN_IF_ERROR(CopyMembers());
-    if (!protect || failed_) return Status::Ok();
+    TellMissing(protect);
+    if (!protect || failed_ || !missing_.empty()) return Status::Ok();
     return ProtectCopies();
   }
 
@@ -96,7 +96,6 @@ class SetCopier {
     }
     LZY_ASSIGN_OR_RETURN(const auto reached, AllGatherRecords(comm_, reach));
     std::size_t index = 0;
-    std::set<int> copiers;
     for (const auto& [member, ranks] : holders) {
       std::vector<int> see, both;
       for (int rank = 0; rank < comm_.size(); ++rank) {
@@ -109,17 +108,42 @@ class SetCopier {
       const std::vector<int>& from = both.empty() ? see : both;
       const bool own = std::ranges::find(from, static_cast<int>(member)) != from.end();
       const int target = own ? static_cast<int>(member) : from[member % from.size()];
-      copiers.insert(target);
       if (both.empty()) apart_ = true;
       if (target == comm_.rank()) mine_.emplace_back(member, both.empty() ? ranks : std::vector<int>());
     }
-    if (request_.dealt) request_.dealt(copiers.size());
+    LZY_RETURN_IF_ERROR(TellShare(holders));
     report_.members = holders.size();
     // A set has all members from 0 on. With a gap, or without the last ones, the copy would be of a set that lost some.
-    const bool gap = !holders.empty() && holders.rbegin()->first + 1 != holders.size();
-    if (!gap && holders.size() >= committed_members_) return Status::Ok();
+    const std::uint32_t expected = std::max(committed_members_, holders.empty() ? 0 : holders.rbegin()->first + 1);
+    for (std::uint32_t member = 0; member < expected; ++member) {
+      if (!holders.contains(member)) missing_.push_back(member);
+    }
+    if (missing_.empty() || request_.salvage) return Status::Ok();
     return {Code::kInvalidArgument,
             fmt::format("{}: some members are missing; rebuild them first: lzy-restore '{}'", from_, from_)};
+  }
+
+  // Collective: whoever copies a member need not see it.
+  Status TellShare(const std::map<std::uint32_t, std::vector<int>>& holders) {
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> sizes;  // of members that this rank is the first to see
+    for (const auto& [member, ranks] : holders) {
+      if (ranks[0] != comm_.rank()) continue;
+      const auto stat = context_.fs.Stat(PathOf(member));
+      sizes.emplace_back(member, stat.ok() ? stat->size : 0);
+    }
+    LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(comm_, sizes));
+    const std::map<std::uint32_t, std::uint64_t> size_of(all.begin(), all.end());
+    std::uint64_t total = 0, mine = 0;
+    for (const auto& [member, size] : size_of) total += size;
+    for (const auto& one : mine_) mine += size_of.at(one.first);
+    const double share = total == 0 ? 1.0 : static_cast<double>(mine) / static_cast<double>(total);
+    if (request_.dealt) request_.dealt(mine_.empty() ? 0.0 : share);
+    return Status::Ok();
+  }
+
+  std::string PathOf(std::uint32_t member) const {
+    const auto here = source_.members.find(member);
+    return here != source_.members.end() ? here->second : ExpandPattern(source_.path, member);
   }
 
   // A member that is not replaced would become part of the copy.
@@ -132,10 +156,20 @@ class SetCopier {
       }
     }
     LZY_ASSIGN_OR_RETURN(const std::uint64_t most, comm_.AllReduceMax(here));
-    if (most <= report_.members) return Status::Ok();
+    const std::uint64_t expected = report_.members + missing_.size();
+    if (most > expected) {
+      return {Code::kInvalidArgument,
+              fmt::format("{}: has a member {}, and {} ends with member {}; remove what is there, or name another destination",
+                          to_, most - 1, from_, expected - 1)};
+    }
+    std::uint64_t left = 0;  // number of a missing member that is there, and 1
+    for (const std::uint32_t member : missing_) {
+      if (context_.fs.Stat(ExpandPattern(to_, member), /*follow=*/false).ok()) left = member + std::uint64_t{1};
+    }
+    LZY_ASSIGN_OR_RETURN(left, comm_.AllReduceMax(left));
+    if (left == 0) return Status::Ok();
     return {Code::kInvalidArgument,
-            fmt::format("{}: has a member {}, and {} ends with member {}; remove what is there, or name another destination",
-                        to_, most - 1, from_, report_.members - 1)};
+            fmt::format("{}: has a member {}, which {} has lost; remove what is there, or name another destination", to_, left - 1, from_)};
   }
 
   Status CopyMembers() {
@@ -174,9 +208,22 @@ class SetCopier {
     return stopped == 0 ? Status::Ok() : Status(Code::kInterrupted, "interrupted");
   }
 
+  // To salvage: the others were copied.
+  void TellMissing(bool protect) {
+    for (const std::uint32_t member : missing_) {
+      CopyReport report;
+      report.from = ExpandPattern(from_, member);
+      report.to = ExpandPattern(to_, member);
+      report.status = {Code::kBeyondRepair,
+                       fmt::format("{}: is missing, so it was not copied; if it can be rebuilt: lzy-restore '{}'", report.from, from_)};
+      finished_(std::move(report));
+    }
+    if (missing_.empty() || !protect) return;
+    report_.warnings.push_back(fmt::format("{}: is not protected, because it lacks members", to_));
+  }
+
   CopyReport CopyMember(const Context& alone, std::uint32_t member) {
-    const auto here = source_.members.find(member);
-    const std::string from = here != source_.members.end() ? here->second : ExpandPattern(source_.path, member);
+    const std::string from = PathOf(member);
     const std::string to = ExpandPattern(to_, member);
     if (const Status made = context_.fs.MakeDirectories(DirectoryOf(to)); !made.ok()) {
       CopyReport report;
@@ -227,6 +274,7 @@ class SetCopier {
   std::uint32_t committed_members_ = 0;  // of the source; 0: it is not protected
   std::optional<Hash> source_root_;
   std::vector<std::pair<std::uint32_t, std::vector<int>>> mine_;  ///< members to copy; ranks that see them, if not this one
+  std::vector<std::uint32_t> missing_;  ///< members that the source has lost
   bool apart_ = false;  ///< some rank copies a member that it does not see
   bool failed_ = false;
 };

@@ -43,17 +43,20 @@ Status LocalSource::Settle() {
   return Status::Ok();
 }
 
-// Without a usable sidecar the file is copied like any other. But a key means that the user expects a seal.
+// Without a usable sidecar the file is copied like any other. But a key means that the user expects a seal: that a file has
+// none is told, and nothing that the copy replaces or is part of may be sealed (Copier). A wrong seal is an error.
 Status LocalSource::LoadSidecar() {
   auto path = FindSidecar(fs_, path_);
   if (!path.ok() && stat_.links > 1) {
     if (auto other = SidecarOfOtherName()) path = std::move(*other);
   }
   if (!path.ok()) {
-    if (!options_.key) return Status::Ok();
-    return {Code::kUnprotected, fmt::format("{}: it has no sidecar, so it is not sealed with the key", path_)};
+    unsealed_ = options_.key != nullptr;
+    return Status::Ok();
   }
   auto loaded = Sidecar::Load(fs_, *path, OpenMode::kRead);
+  unsealed_ = options_.key != nullptr && loaded.ok() && !(*loaded)->contents().superblock.sealed();
+  if (unsealed_) options_.key = nullptr;
   if (loaded.ok()) LZY_RETURN_IF_ERROR((*loaded)->Unseal(options_.key));
   Status usable = loaded.ok() ? CheckContents((*loaded)->contents()) : loaded.status();
   if (usable.ok() && !(*loaded)->knows_all_leaves())

@@ -45,6 +45,8 @@ class CopySource {
   virtual const SourceCommit* committed() const = 0;
   /// Sentences about why the file is not compared with hashes although it has a sidecar.
   const std::vector<std::string>& notes() const { return notes_; }
+  /// With a key: it is not sealed at all.
+  bool unsealed() const { return unsealed_; }
 
   /// Fills `to` from `offset` on. Waits if there is a limit. kBusy: somebody changed the file since it was opened
   /// (changed() is true then). kBeyondRepair: blocks are damaged, and parity cannot rebuild them (not if they may be
@@ -75,6 +77,7 @@ class CopySource {
   }
   FileStat stat_;
   std::vector<std::string> notes_;
+  bool unsealed_ = false;
   std::atomic<bool> changed_{false};
   std::atomic<std::uint64_t> reread_{0}, healed_{0};
 
@@ -115,7 +118,7 @@ class LocalSource final : public CopySource {
   Status Changed(const char* how);
 
   FileSystem& fs_;
-  const Options& options_;
+  Options options_;  // without the key if it is not sealed
   const std::string path_;
   std::string protected_as_;  ///< the name that its sidecar goes by, if the file has several
   const bool salvage_;

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
 
+#include "base/acl.h"
 #include "base/node.h"
 #include "base/printable.h"
 #include "comm/records.h"
@@ -199,7 +201,6 @@ class TreeCopier {
     for (const CopyReport& failure : plan_.failures) finished_(failure);
     LZY_RETURN_IF_ERROR(OnFirstTarget([&] { MakeDirectories(); }));
     LZY_RETURN_IF_ERROR(BroadcastRecord(context_.comm, closed_, targets_[0]));
-    if (request_.dealt) request_.dealt(std::min(targets_.size(), plan_.files.size()));
     LZY_RETURN_IF_ERROR(CopyFiles());
     return OnFirstTarget([&] {
       for (const CopyPlan::Entry& link : plan_.links) MakeLink(link);
@@ -232,14 +233,26 @@ class TreeCopier {
     report.status = status;
     notes_.push_back(std::move(report));
   }
+  void TellAcl(const CopyPlan::Entry& directory) {
+    CopyReport report;
+    report.from = directory.from;
+    report.to = directory.to;
+    report.directory = true;
+    WarnOfAcl(directory.to, report.warnings);
+    notes_.push_back(std::move(report));
+  }
   bool IsClosed(const std::string& path) const {
     return std::ranges::any_of(closed_, [&](const std::string& directory) { return IsWithin(path, directory); });
   }
 
   // A link in place of a directory would lead elsewhere. What the user named may be one.
-  Status MakeDirectory(const std::string& path) {
+  Status MakeDirectory(const CopyPlan::Entry& directory) {
+    const std::string& path = directory.to;
     const auto there = fs_.Stat(path, /*follow=*/false);
-    if (there.status().code() == Code::kNotFound) return fs_.MakeDirectories(path);
+    if (there.status().code() == Code::kNotFound) {
+      LZY_RETURN_IF_ERROR(fs_.MakeDirectories(path));
+      return CloseDirectory(directory);
+    }
     LZY_RETURN_IF_ERROR(there.status());
     if (there->type == FileStat::Type::kDirectory) {
       if (!sources_.contains({there->device, there->inode})) return Status::Ok();
@@ -254,10 +267,31 @@ class TreeCopier {
                         link ? "a symbolic link, which is not followed below the destination" : "no directory")};
   }
 
+  // Until it gets its access, nobody may enter it whom the source keeps out: files in it may be open to all.
+  Status CloseDirectory(const CopyPlan::Entry& directory) {
+    auto made = fs_.Stat(directory.to);
+    const std::uint32_t allowed = NarrowedMode(directory.stat.mode, AclOf(directory.to)) | 0700;
+    if (!made.ok() || (made->mode & 0777 & ~allowed) == 0) return Status::Ok();
+    made->mode = 0700;
+    return fs_.SetDirectory(directory.to, *made, {});
+  }
+
+  // That of its source.
+  const Attributes& AttributesOf(const std::string& directory) const {
+    static const Attributes kNone;
+    const auto attributes = plan_.attributes.find(directory);
+    return attributes == plan_.attributes.end() ? kNone : attributes->second;
+  }
+  Acl AclOf(const std::string& directory) const {
+    const Attributes& attributes = AttributesOf(directory);
+    const auto acl = attributes.find(kAccessAcl);
+    return acl == attributes.end() ? Acl() : Acl(acl->second.begin(), acl->second.end());
+  }
+
   void MakeDirectories() {
     for (const CopyPlan::Entry& directory : plan_.directories) {
       if (IsClosed(directory.to)) continue;
-      const Status made = MakeDirectory(directory.to);
+      const Status made = MakeDirectory(directory);
       if (made.ok()) continue;
       closed_.push_back(directory.to);
       Note(directory.from, directory.to, OnDestination(made));
@@ -269,6 +303,7 @@ class TreeCopier {
     const std::size_t slice = kSlice * targets_.size();
     for (std::size_t first = 0; first < plan_.files.size(); first += slice) {
       const std::size_t end = std::min(plan_.files.size(), first + slice);
+      if (request_.dealt) request_.dealt(ShareOf(first, end));
       std::vector<std::pair<std::uint64_t, CopyReport>> mine;
       LZY_RETURN_IF_ERROR(Agree(context_.comm, WithSources([&] { mine = CopyMine(first, end); })));
       LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context_.comm, mine));
@@ -295,6 +330,17 @@ class TreeCopier {
     });
     request_.open = {};
     return done;
+  }
+
+  // How much of the bytes of a slice this rank copies.
+  double ShareOf(std::size_t first, std::size_t end) const {
+    if (!place_) return 0;
+    std::uint64_t all = 0, mine = 0;
+    for (std::size_t i = first; i < end; ++i) {
+      all += plan_.files[i].stat.size;
+      if (i % targets_.size() == *place_) mine += plan_.files[i].stat.size;
+    }
+    return all == 0 ? 1.0 : static_cast<double>(mine) / static_cast<double>(all);
   }
 
   // This rank's share of a slice of the files: reports by the number of the file.
@@ -365,10 +411,10 @@ class TreeCopier {
   void FinishDirectories() {
     for (auto one = plan_.directories.rbegin(); one != plan_.directories.rend(); ++one) {
       if (IsClosed(one->to)) continue;
-      const auto attributes = plan_.attributes.find(one->to);
-      Status done = fs_.SetDirectory(one->to, one->stat, attributes == plan_.attributes.end() ? Attributes() : attributes->second);
+      Status done = fs_.SetDirectory(one->to, one->stat, AttributesOf(one->to));
       if (done.ok()) done = fs_.SyncDirectory(one->to);
       Note(one->from, one->to, OnDestination(done));
+      if (done.ok() && !HasItsAcls(one->to)) TellAcl(*one);
     }
     std::set<std::string> others;
     for (const auto* list : {&plan_.files, &plan_.links, &plan_.further_names}) {
@@ -377,6 +423,16 @@ class TreeCopier {
     for (const CopyPlan::Entry& directory : plan_.directories) others.insert(DirectoryOf(directory.to));
     for (const CopyPlan::Entry& directory : plan_.directories) others.erase(directory.to);
     for (const std::string& directory : others) Note("", directory, OnDestination(fs_.SyncDirectory(directory)));
+  }
+
+  bool HasItsAcls(const std::string& directory) {
+    const Attributes& wanted = AttributesOf(directory);
+    if (!wanted.contains(kAccessAcl) && !wanted.contains(kDefaultAcl)) return true;
+    const auto has = fs_.DirectoryAttributes(directory);
+    return has.ok() && std::ranges::all_of(std::array{kAccessAcl, kDefaultAcl}, [&](const char* name) {
+             const auto acl = wanted.find(name), there = has->find(name);
+             return acl == wanted.end() || (there != has->end() && there->second == acl->second);
+           });
   }
 
   const Context& context_;

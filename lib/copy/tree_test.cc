@@ -136,6 +136,34 @@ TEST_F(TreeTest, CopiesAttributesWhereTheFileSystemHasThem) {
   EXPECT_EQ(fs_.Stat(scratch_ / "d")->mtime_ns, before.mtime_ns);
 }
 
+// The file in it may be open to all, and is there long before its directory is finished.
+TEST_F(TreeTest, ADirectoryIsClosedFromTheStart) {
+  using std::filesystem::perms;
+  std::filesystem::permissions(scratch_ / "s/sub", perms::owner_all);
+  std::uint32_t most = 0;
+  class Watched final : public PassingFileSystem {
+   public:
+    Watched(FileSystem& fs, std::string directory, std::uint32_t& most) : PassingFileSystem(fs), directory_(std::move(directory)), most_(most) {}
+    Status Rename(const std::string& from, const std::string& to) override {
+      if (DirectoryOf(to) == directory_) most_ |= fs_.Stat(directory_)->mode;
+      return fs_.Rename(from, to);
+    }
+    Status SetDirectory(const std::string& path, const FileStat& like, const Attributes& attributes) override {
+      return fs_.SetDirectory(path, like, attributes);
+    }
+
+   private:
+    const std::string directory_;
+    std::uint32_t& most_;
+  } watched(fs_, scratch_ / "d/sub", most);
+  const auto plan = PlanCopy(watched, {scratch_ / "s"}, scratch_ / "d", /*resume=*/false);
+  ASSERT_OK(plan);
+  const Status done = CopyAll({watched, *self_, options_}, *plan, {}, [](const CopyReport& one) { EXPECT_OK(one.status); });
+  EXPECT_OK(done);
+  EXPECT_EQ(most, 0700u);
+  EXPECT_EQ(fs_.Stat(scratch_ / "d/sub")->mode, 0700u);
+}
+
 TEST_F(TreeTest, LinksHaveTheirTimesAndOwners) {
   const timespec times[2] = {{1'000'000'000, 5}, {1'100'000'000, 7}};
   std::filesystem::create_symlink("nowhere", scratch_ / "s/link");

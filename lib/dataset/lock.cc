@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/acl.h"
 #include "base/node.h"
 #include "base/printable.h"
 #include "dataset/lock.h"
@@ -82,13 +83,14 @@ std::string HolderText(FileSystem& fs, const std::string& path) {
 Status NarrowAccess(File& sidecar, File& data) {
   LZY_ASSIGN_OR_RETURN(const FileStat have, sidecar.Stat());
   LZY_ASSIGN_OR_RETURN(const FileStat want, data.Stat());
-  LZY_ASSIGN_OR_RETURN(const auto have_acl, sidecar.AccessAcl());
-  LZY_ASSIGN_OR_RETURN(const auto want_acl, data.AccessAcl());
-  // As File::CopyAccess has it: of a file with another group its members are "others", and without the ACL that the
-  // data have, only the owner is certain.
-  std::uint32_t allowed = want.mode & 0066;
-  if (have.gid != want.gid) allowed &= (allowed & 0060) >> 3;
-  if (have_acl != want_acl) allowed = 0;
+  LZY_ASSIGN_OR_RETURN(const Acl have_acl, sidecar.AccessAcl());
+  LZY_ASSIGN_OR_RETURN(const Acl want_acl, data.AccessAcl());
+  // As File::CopyAccess has it: of a file with another group its members are "others". An ACL that is not that of the
+  // data grants nothing. If the sidecar has none, it gets what is left without the ACL of the data.
+  std::uint32_t allowed = want.mode;
+  if (have_acl != WithoutExecute(want_acl)) allowed = have_acl.empty() ? NarrowedMode(allowed, want_acl) : 0;
+  if (have.gid != want.gid) allowed = ModeForOtherGroup(allowed);
+  allowed &= 0066;
   if ((have.mode & 0066 & ~allowed) == 0) return Status::Ok();
   return sidecar.SetAccess((have.mode & 0600) | (have.mode & allowed), have.uid, have.gid);
 }

@@ -8,6 +8,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/acl.h"
 #include "encode/capture.h"
 #include "sidecar/commit_clock.h"
 #include "storage/parallel.h"
@@ -79,7 +80,7 @@ Status FileJob::MakeTrees(const Layout& layout, std::uint32_t f) {
 // ahead than `limit` was not set by this clock, so waiting would not help.
 Status FileJob::Settle(File* beside) {
   const bool never_racy = data->StampsEveryChange();
-  LZY_ASSIGN_OR_RETURN(before, data->Stat());
+  LZY_ASSIGN_OR_RETURN(before, StatToRecord(*data));
   if (never_racy) {
     clock_ns = std::max(CoarseNowNs(), before.mtime_ns + 1);
     return Status::Ok();
@@ -98,7 +99,7 @@ Status FileJob::Settle(File* beside) {
     if (!in_one_tick || clock_ns % kNsPerSecond == 0) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  LZY_ASSIGN_OR_RETURN(before, data->Stat());
+  LZY_ASSIGN_OR_RETURN(before, StatToRecord(*data));
   return Status::Ok();
 }
 

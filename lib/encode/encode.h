@@ -36,7 +36,8 @@ struct FileJob {
   const LeafKey* key = nullptr;
   /// The file was synced since it was written last (BlockStream::synced).
   bool synced = false;
-  /// The stamp of the file when reading began, and the clock of the file system just before. Set by Settle.
+  /// The stamp of the file when reading began, and the clock of the file system just before. Set by Settle. The mode is
+  /// the one to record (RecordedMode).
   FileStat before;
   std::int64_t clock_ns = 0;
   /// The committed leaves, which untouched blocks must still have. Null: there are none to compare with.

@@ -32,6 +32,9 @@ struct VerifyRequest {
   std::optional<PortionRequest> portion = {};
   /// If a program is writing the dataset, read nothing: report.left_for_later.
   bool leave_written = false;
+  /// If what was read is intact, record owner, mode and ACL of the files where they changed since the last commit. A repair
+  /// does so, too.
+  bool record_access = false;
 };
 /// Reads and judges everything. Writes nothing unless `repair` is set.
 DatasetReport Verify(const Context& context, const DatasetRef& dataset, const VerifyRequest& request);

@@ -9,7 +9,9 @@
 #include <algorithm>
 
 #include "comm/records.h"
+#include "commit/protect.h"
 #include "commit/renew_stamps.h"
+#include "dataset/access.h"
 #include "dataset/rehome.h"
 #include "engine/engine.h"
 #include "mend/lost_members.h"
@@ -31,6 +33,7 @@ struct Job {
   MendRequest request = {};
   std::optional<PortionRequest> portion = {};
   bool leave_written = false;
+  bool record_access = false;
   std::string replica = {};
   RemoteRanks* ranks = nullptr;  ///< who may see the replica
   bool adopted = false;         ///< the sidecar was chosen by content, so it is not asked for again
@@ -252,6 +255,20 @@ Job AfterAdopting(Job job) {
   return job;
 }
 
+// Owner, mode and ACL of an intact dataset as they are now: a later restore must not bring back what was taken away.
+Status RecordAccess(const Context& context, const DatasetRef& dataset, DatasetView& view, DatasetReport& report) {
+  LZY_ASSIGN_OR_RETURN(const bool recorded, AccessIsRecorded(context, view));
+  if (recorded) return Status::Ok();
+  view = DatasetView();  // and with it the locks
+  ProtectRequest request;
+  request.only_access = true;
+  const DatasetReport done = Protect(context, dataset, request);
+  if (done.status.ok()) return Status::Ok();
+  report.warnings.push_back(fmt::format("{}: its owner, mode or ACL changed since the last commit, and that could not be recorded: {}",
+                                        dataset.path, done.status.message()));
+  return Status::Ok();
+}
+
 // The whole sequence. A plain restore of lost members first tries the short way, which reads survivors once.
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   const bool write = job.mend && !job.dry_run;
@@ -308,13 +325,15 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     if (report.state == DatasetState::kIntact && (!job.portion || report.portion.whole())) {
       LZY_ASSIGN_OR_RETURN(report.stamps, NoteOfStamps(context, view));
     }
-    return request.force && report.cannot_undo ? NothingReset(view) : Status::Ok();
+    if (request.force && report.cannot_undo) return NothingReset(view);
+    const bool intact = report.state == DatasetState::kIntact && report.damage.empty();
+    return job.record_access && intact ? RecordAccess(context, dataset, view, report) : Status::Ok();
   }
   if (report.state == DatasetState::kIntact && report.damage.empty() && !RepairBrokeOff(view) && !PartsMoved(view)) {
     if (view.recovered) report.state = DatasetState::kRestored;
     LZY_ASSIGN_OR_RETURN(const bool taken, stamps.Finish());
     if (taken) report.stamps = StampNote::kTaken;
-    return Status::Ok();
+    return RecordAccess(context, dataset, view, report);
   }
   return MendFound(context, view, findings, request, report);
 }
@@ -385,7 +404,8 @@ DatasetReport Verify(const Context& context, const DatasetRef& dataset, const Ve
                      .mend = request.repair,
                      .request = {.force = request.force},
                      .portion = request.portion,
-                     .leave_written = request.leave_written});
+                     .leave_written = request.leave_written,
+                     .record_access = request.record_access});
 }
 
 DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request) {

@@ -98,6 +98,7 @@ Status Mender::Run() {
   }
   LZY_RETURN_IF_ERROR(status);
   WarnOfOwners();
+  LZY_RETURN_IF_ERROR(WarnOfAccess());
   WarnOfParts();
   LZY_ASSIGN_OR_RETURN(const std::uint64_t again, comm_.AllReduceMax(stats_.rows_again));
   if (again > 0) report_.warnings.push_back(AgainText(again));

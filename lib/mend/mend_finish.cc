@@ -7,8 +7,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
+#include "comm/records.h"
 #include "dataset/parts.h"
+#include "mend/access.h"
 #include "mend/mender.h"
 #include "sidecar/commit_clock.h"
 #include "sidecar/names.h"
@@ -38,45 +42,6 @@ Status KeepWhatCannotBeHad(File& was, FileMend& mend) {
     }
   }
   return Status::Ok();
-}
-
-// Whose the sidecars are that say how a file was. Root's are left out, since nobody else can forge those. By the owner
-// of each sidecar file on disk, not by what it says.
-std::set<std::uint32_t> OwnersOfSidecars(const Ensemble& ensemble) {
-  std::set<std::uint32_t> owners;
-  for (const FileView& file : ensemble.files) {
-    if (file.sidecar_usable()) owners.insert(file.sidecar_uid);
-  }
-  owners.erase(0);
-  return owners;
-}
-
-// Owner and group that sidecars name are those of whoever could write them, or root's word. Otherwise root would give
-// files to anybody, and set-id bits with them, for whoever forges a sidecar. `fresh` is the file that gets them, as it
-// was made. Set-id bits go first, whoever owns the sidecars. If the owners differ, nobody can vouch: root must decide,
-// and other users get a file of their own.
-Result<MemberRecord> Vouched(const Ensemble& ensemble, const std::string& path, MemberRecord record, const FileStat& fresh) {
-  const std::set<std::uint32_t> owners = OwnersOfSidecars(ensemble);
-  if (owners.empty()) return record;
-  record.mode &= ~06000u;
-  const bool of_group = std::ranges::all_of(ensemble.files, [&](const FileView& file) {
-    return !file.sidecar_usable() || file.sidecar_uid == 0 || file.sidecar_gid == record.gid;
-  });
-  if (!of_group) {
-    record.gid = fresh.gid;
-    record.mode &= ~070u;
-  }
-  if (owners.size() == 1) {
-    record.uid = *owners.begin();
-  } else if (fresh.uid == 0) {
-    return {Code::kIo,
-            fmt::format("{}: the sidecars of its group belong to several users, so it is not certain that the file belongs to user {}; "
-                        "restore it as that user, or give the sidecars to that user",
-                        path, record.uid)};
-  } else {
-    record.uid = fresh.uid;
-  }
-  return record;
 }
 
 }  // namespace
@@ -234,6 +199,13 @@ void Mender::WarnOfOwners() {
   }
 }
 
+// Only the writer of a file knows what became of its access.
+Status Mender::WarnOfAccess() {
+  LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(comm_, narrower_));
+  std::ranges::copy(all, std::back_inserter(report_.warnings));
+  return Status::Ok();
+}
+
 // A rebuilt file gets access and times before it gets its name. A file mended in place gets its committed mtime back,
 // so that it matches its stamp again, unless edits stay in it.
 Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uint32_t f, const MemberRecord& record) {
@@ -242,9 +214,7 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
   const FilePlan& plan = *mend.plan;
   if (plan.rebuild_data) {
     if (file.data) LZY_RETURN_IF_ERROR(KeepWhatCannotBeHad(*file.data, mend));
-    LZY_ASSIGN_OR_RETURN(const FileStat fresh, mend.new_data->Stat());
-    LZY_ASSIGN_OR_RETURN(const MemberRecord access, Vouched(ensemble, file.path, record, fresh));
-    LZY_RETURN_IF_ERROR(mend.new_data->SetAccess(access.mode & 07777, access.uid, access.gid));
+    LZY_RETURN_IF_ERROR(GiveAccess(ensemble, file, record, *mend.new_data, narrower_));
     // With gaps it must not look as committed to what goes by times.
     if (!plan.leaves_gaps(file)) LZY_RETURN_IF_ERROR(mend.new_data->SetTimes(record.mtime_ns, record.mtime_ns));
     LZY_RETURN_IF_ERROR(mend.new_data->Sync());

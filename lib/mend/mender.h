@@ -158,6 +158,8 @@ class Mender {
   SidecarContents CommittedContents(const Ensemble& ensemble, std::size_t e, std::uint32_t f);
 
   void WarnOfOwners();
+  /// Collective.
+  Status WarnOfAccess();
 
   // Size, access and times as committed; what the data file is then.
   Result<FileStat> FinishData(Ensemble& ensemble, FileMend& mend, std::uint32_t f, const MemberRecord& record);
@@ -180,6 +182,7 @@ class Mender {
   DatasetReport& report_;
   MendPlan plan_;
   std::vector<std::string> made_parts_;  // by this rank
+  std::vector<std::string> narrower_;  // warnings of files whose access this rank could not restore in full
   std::vector<std::vector<FileMend>> mends_;  // by ensemble and file
   std::vector<Status> copied_;  // by ensemble; of this rank
   RowStats stats_;

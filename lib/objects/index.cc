@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/acl.h"
 #include "base/record.h"
 #include "names/lookup.h"
 #include "objects/frames.h"
@@ -34,7 +35,8 @@ std::string FindIndex(FileSystem& fs, const std::string& data_path) {
 
 Status WriteIndex(FileSystem& fs, const std::string& data_path, const IndexedCommit& commit, ByteSpan frames) {
   if (frames.size() > kMostBytes) return {Code::kNoMemory, fmt::format("{}: it has too many objects for an index", data_path)};
-  LZY_ASSIGN_OR_RETURN(const FileStat data, fs.Stat(data_path));
+  LZY_ASSIGN_OR_RETURN(const auto file, fs.Open(data_path, OpenMode::kRead));
+  LZY_ASSIGN_OR_RETURN(const FileStat data, StatToRecord(*file));
   ByteWriter out;
   out.PutBytes(kMagic);
   PutRecord(out, Content{kVersion, commit});
@@ -42,8 +44,9 @@ Status WriteIndex(FileSystem& fs, const std::string& data_path, const IndexedCom
   const Hash hash = HashBytes(HashTag::kObjectIndex, 0, out.bytes());
   out.PutBytes(hash.bytes);
   const std::string text(out.bytes().begin(), out.bytes().end());
-  // Names of objects are for those who may read the data.
-  return ReplaceFile(fs, FindIndex(fs, data_path), text, data.mode & 0444 ? (data.mode & 0444) | 0600 : 0600);
+  // Names of objects are for those who may read the data. The index has the group of this process, not that of the data.
+  constexpr std::uint32_t kAll = 0444;
+  return ReplaceFile(fs, FindIndex(fs, data_path), text, (data.mode & kAll) == kAll ? 0644 : 0600);
 }
 
 Result<ObjectMap> ReadIndex(FileSystem& fs, const std::string& data_path, const IndexedCommit& commit) {

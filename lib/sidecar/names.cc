@@ -31,19 +31,28 @@ Placeholder PlaceholderAt(const std::string& pattern, std::size_t at) {
   return {};
 }
 
+// Room for the longest prefix, and for the random number in a temporary name (ten digits and a dot).
+constexpr std::size_t kLongest = kNameMax - (sizeof(kNewDataPrefix) - 1) - 11;
+
+// The name, or, if there is no room for it behind a prefix, its beginning and its FNV-1a hash.
+std::string FittingName(const std::string& name) {
+  if (name.size() <= kLongest) return name;
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{}.{:016x}", name.substr(0, kLongest - 17), hash);
+}
+
 }  // namespace
 
 Result<std::string> SidecarPath(const std::string& data_path) {
   const std::string name = BaseNameOf(data_path);
-  // Room for the longest prefix, and for the random number in a temporary name (ten digits and a dot).
-  const std::size_t longest = kNameMax - (sizeof(kNewDataPrefix) - 1) - 11;
   if (name.empty() || name == "." || name == "..") {
     return {Code::kInvalidArgument, fmt::format("'{}' does not name a file", data_path)};
   }
-  if (name.size() > longest) {
+  if (name.size() > kLongest) {
     return {Code::kInvalidArgument,
             fmt::format("{}: the name has {} bytes; at most {} leave room for the sidecar's prefix", data_path,
-                        name.size(), longest)};
+                        name.size(), kLongest)};
   }
   return JoinPath(DirectoryOf(data_path), kSidecarPrefix + name);
 }
@@ -57,11 +66,11 @@ std::string NewDataPath(const std::string& data_path) {
 }
 
 std::string NewCopyPath(const std::string& data_path) {
-  return JoinPath(DirectoryOf(data_path), kCopyPrefix + BaseNameOf(data_path));
+  return JoinPath(DirectoryOf(data_path), kCopyPrefix + FittingName(BaseNameOf(data_path)));
 }
 
 std::string CopyJournalPath(const std::string& data_path) {
-  return JoinPath(DirectoryOf(data_path), kJournalPrefix + BaseNameOf(data_path));
+  return JoinPath(DirectoryOf(data_path), kJournalPrefix + FittingName(BaseNameOf(data_path)));
 }
 
 // A temporary name whose number no other process draws.

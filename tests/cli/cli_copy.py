@@ -92,7 +92,7 @@ class Files(CopyCase):
         done = self.check(2, "lzy-copy", "s/f", "g")
         self.assertRegex(done.stderr, r"s/f: bytes \d+ to \d+ are damaged, and cannot be rebuilt")
         self.assertEqual(set(os.listdir(self.scratch)) - {".cache"}, {"s"})
-        entries, document = self.copies(0, "--salvage", "s/f", "g")
+        entries, document = self.copies(2, "--salvage", "s/f", "g")
         lost = entries["s/f"]["lost"]
         self.assertEqual(sum(entry["length"] for entry in lost), document["copied"]["lost"])
         copy = self.read("g")
@@ -184,6 +184,50 @@ class Files(CopyCase):
             self.assertIn("File too large", done.stderr)
             self.assertFalse(os.path.exists(self.path("g")))
             self.assertEqual(self.hidden("."), [])
+
+    def test_a_full_disk_is_told_once(self):
+        for number in range(5):
+            self.write(f"s/f{number}", pattern_bytes(MIB + 5, number))
+        self.write("s/small", b"small")
+        done = subprocess.run([os.path.join(BIN, "lzy-copy"), "s", "d"], cwd=self.scratch, capture_output=True, text=True,
+                              timeout=60, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB)))
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 2, done.stderr)
+        self.assertIn("4 more files could not be copied: File too large", done.stderr)
+        self.assertEqual(self.read("d/small"), b"small")
+
+    def test_names_without_room_for_a_sidecar(self):
+        names = ["n" * 235, "n" * 254 + "a", "n" * 254 + "b"]
+        for name in names:
+            self.write("s/" + name, name.encode())
+        self.check(0, "lzy-copy", "--no-protect", "s", "d")
+        self.check(0, "lzy-copy", "--no-protect", "s/" + names[1], "d/" + names[2])
+        self.assertEqual(sorted(os.listdir(self.path("d"))), sorted(names))
+        self.assertEqual(self.read("d/" + names[2]), names[1].encode())
+        self.assertEqual(self.read("d/" + names[0]), names[0].encode())
+        self.assertIn("the name has 235 bytes", self.check(3, "lzy-copy", "s/" + names[0], "d/").stderr)
+
+    def test_what_is_not_sealed_is_copied_and_told(self):
+        self.write("key", b"k" * 40)
+        os.chmod(self.path("key"), 0o600)
+        self.protect("s/sealed", pattern_bytes(100000), "--key", "key")
+        self.protect("s/unsealed", pattern_bytes(100000, 2))
+        self.write("s/plain", b"plain")
+        self.flip("s/unsealed", 5000)
+        entries, _ = self.copies(4, "--key", "key", "s", "d")
+        self.assertEqual(entries["s/unsealed"]["healed"], 4096)
+        for name in ("sealed", "plain"):
+            self.assertEqual(self.read("d/" + name), self.read("s/" + name))
+        told = self.check(4, "lzy-copy", "--key", "key", "s/plain", "p").stderr
+        self.assertIn("s/plain: is not sealed with the key", told)
+        self.check(3, "lzy-verify", "d/sealed")
+        for name in ("unsealed", "plain"):
+            self.check(0, "lzy-verify", "d/" + name)
+        # A sealed file is not replaced by one of which nobody knows who wrote it.
+        before = self.read("d/sealed")
+        told = self.check(4, "lzy-copy", "--key", "key", "s/plain", "d/sealed").stderr
+        self.assertIn("d/sealed is, and would be replaced", told)
+        self.assertEqual(self.read("d/sealed"), before)
 
     def test_holes_stay_holes(self):
         with open(self.path("f"), "wb") as file:
@@ -450,6 +494,20 @@ class Sets(CopyCase):
         self.assertTrue(document["set"]["same_root"])
         self.check(0, "lzy-verify", "local/n%r/state")
         self.assertEqual(self.read("local/n3/state"), self.contents[3])
+
+    def test_a_lost_member_and_salvage(self):
+        self.make_set()
+        os.remove(self.path("local/n2/state"))
+        self.assertIn("some members are missing", self.check(3, "lzy-copy", "local/n%r/state", "pfs/state.%r").stderr)
+        done = self.check(2, "lzy-copy", "--salvage", "local/n%r/state", "pfs/state.%r")
+        self.assertIn("local/n2/state: is missing, so it was not copied", done.stderr)
+        self.assertIn("is not protected, because it lacks members", done.stderr)
+        self.assertEqual(sorted(os.listdir(self.path("pfs"))), ["state.0", "state.1", "state.3"])
+        self.assertEqual([self.read(f"pfs/state.{rank}") for rank in (0, 1, 3)], [self.contents[rank] for rank in (0, 1, 3)])
+        # An older member in its place would be taken for one of the copy.
+        self.write("pfs/state.2", b"old")
+        told = self.check(3, "lzy-copy", "--salvage", "local/n%r/state", "pfs/state.%r").stderr
+        self.assertIn("pfs/state.%r: has a member 2, which local/n%r/state has lost", told)
 
     def test_without_protection_and_resumed(self):
         self.make_set()

@@ -91,6 +91,7 @@ class Completions(Prefix):
              ("lzy-verify --repair arch", ["lzy-verify", "--repair", "archive/"]),
              ("lzy-info --map rep", ["lzy-info", "--map", "report.json"]),
              ("lzy-run --parity 2 -- mkdi", ["lzy-run", "--parity", "2", "--", "mkdir"]),
+             ("lzy-copy --verify ca", ["lzy-copy", "--verify", "cache"]),
              ("lzy ver", ["lzy", "verify"]),
              ("lzy help rest", ["lzy", "help", "restore"]),
              ("lzy verify --rep", ["lzy", "verify", "--repair"]),

@@ -64,7 +64,8 @@ void Arguments::AddFlag(const std::string& name, bool& given, const std::string&
 
 // One value each time, so that PATHs behind it are not taken for values.
 void Arguments::AddValues(const std::string& name, const std::string& value_name, std::vector<std::string>& values,
-                          const std::string& help) {
+                          const std::string& help, const std::string& choices) {
+  if (!choices.empty()) choices_[name] = choices;
   app_->add_option(name, values, help)
       ->type_name(value_name)
       ->expected(1)
@@ -143,13 +144,15 @@ std::string Arguments::Describe() const {
       const bool of_table = std::ranges::any_of(table_, [&](const TableOption& known) { return known.name == row.name; });
       if (of_table && name == row.name) spec = row;
     }
+    const auto own = choices_.find("--" + name);
+    const std::string choices = own == choices_.end() ? spec.choices : own->second;
     const std::string variable = *spec.name == '\0' ? "" : EnvironmentName(name);
     std::string names;
     for (const std::string& each : option->get_snames()) names += "-" + each + ",";
     for (const std::string& each : option->get_lnames()) names += "--" + each + ",";
     if (!names.empty()) names.pop_back();
     options += fmt::format("option\t{}\t{}\t{}\t{}\t{}\t{}\n", names,
-                           option->get_items_expected_max() == 0 ? "" : option->get_type_name(), variable, spec.choices,
+                           option->get_items_expected_max() == 0 ? "" : option->get_type_name(), variable, choices,
                            spec.accepts, line(option->get_description()));
   }
   return fmt::format("tool\t{}\nsummary\t{}\nchanges\t{}\nusage\t{}\n{}", tool_, line(summary_), line(changes_), usage,

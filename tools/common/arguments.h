@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,10 +32,11 @@ class Arguments {
   ~Arguments();
 
   /// Options that only this tool has: add them before Parse, which sets `given` or fills `values`. An option with
-  /// values may be repeated, with one value each time; --help calls a value `value_name`.
+  /// values may be repeated, with one value each time; --help calls a value `value_name`. `choices`: the values that are
+  /// accepted, separated by spaces; they are for completions, and are not checked here.
   void AddFlag(const std::string& name, bool& given, const std::string& help);
   void AddValues(const std::string& name, const std::string& value_name, std::vector<std::string>& values,
-                 const std::string& help);
+                 const std::string& help, const std::string& choices = "");
   /// Adds options of the table (request/options.h) by their names. The constructor adds those that every tool has.
   void AddTableOptions(const std::vector<std::string>& names);
   /// Takes one or more PATHs. If `without` is given and returns true after parsing, there must be none. `help` says what
@@ -70,8 +72,8 @@ class Arguments {
   /// What --help tells, for programs: man pages and completions are made of it (tools/pages). Lines of fields that are
   /// separated by tabs:
   ///   tool NAME | summary TEXT | changes TEXT | usage TEXT | option NAMES VALUE VARIABLE CHOICES ACCEPTS HELP
-  /// NAMES is "-q,--quiet". VALUE is empty for a switch. VARIABLE, CHOICES (separated by spaces) and ACCEPTS are empty
-  /// for options that are not in the table.
+  /// NAMES is "-q,--quiet". VALUE is empty for a switch. CHOICES are separated by spaces. VARIABLE and ACCEPTS are empty for
+  /// options that are not in the table.
   std::string Describe() const;
   /// The options of the table that were given on the command line. A list option that was given several times is one
   /// entry, joined by ":".
@@ -108,6 +110,8 @@ class Arguments {
   const std::unique_ptr<CLI::App> app_;
   /// A list, because CLI11 keeps pointers into it.
   std::list<TableOption> table_;
+  /// Of options that are not in the table.
+  std::map<std::string, std::string> choices_;
 };
 
 }  // namespace lzy

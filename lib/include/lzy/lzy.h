@@ -230,9 +230,9 @@ LZY_API int lzy_copied_init(lzy_copied* copied, size_t size);
  *               LZY_USAGE, and nothing is copied.
  *  report       as for other operations; it has no datasets, but a code, and the message of the first failure.
  *
- *  Returns LZY_OK when all was copied and proven; LZY_UNREPAIRABLE when files are damaged beyond repair; LZY_REPAIR_FAILED
- *  when copies could not be written or proven; LZY_STALE when files changed meanwhile; LZY_IO when files could not be read,
- *  or `progress` ended the copy. A failure of one file does not stop the others. */
+ *  Returns LZY_OK when all was copied and proven; LZY_UNREPAIRABLE when files are damaged beyond repair, also if they were
+ *  salvaged; LZY_REPAIR_FAILED when copies could not be written or proven; LZY_STALE when files changed meanwhile; LZY_IO when
+ *  files could not be read, or `progress` ended the copy. A failure of one file does not stop the others. */
 LZY_API int lzy_copy(MPI_Comm comm, const char* source, const char* destination, const lzy_options* options,
                      const lzy_copy_options* copy, lzy_copied* copied, lzy_report** report);
 

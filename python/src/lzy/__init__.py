@@ -324,7 +324,8 @@ def copy(source: Path, destination: Path, *, verify: str = "device", protect: bo
          progress: Callable[[int, int], None] | None = None, memory: int | None = None, threads: int | None = None,
          timeout: int | None = None, use_environment: bool = False) -> Copied:
     """Copies a file, a directory or a set, as lzy-copy does, and proves what arrived. `verify` is "device", "cache" or
-    "none". An exception of `progress` ends the copy. Raises an exception if not all files were copied and proven."""
+    "none". An exception of `progress` ends the copy. Raises an exception if not all files were copied and proven, also
+    if damage was salvaged: then the copies are there."""
     choices = ["device", "cache", "none"]
     if verify not in choices:
         raise ValueError(f"verify: '{verify}' is not accepted: {', '.join(choices)}")
