@@ -13,6 +13,7 @@
 #include "common/tool.h"
 #include "dataset/parts.h"
 #include "request/commit_record.h"
+#include "request/deletion_record.h"
 
 namespace {
 
@@ -163,10 +164,11 @@ int main(int argc, char** argv) {
     std::error_code ignored;
     LZY_ASSIGN_OR_RETURN(const auto directory,
                          run.comm().AllReduceMax(std::filesystem::is_directory(path, ignored) ? 1 : 0));
+    const std::string catalog = lzy::CatalogInUse(run.options());
     // Options include and exclude are only for what was found below a directory: a file that the user names is meant.
     std::erase_if(datasets, [&](const DatasetRef& dataset) {
       const auto whole = std::filesystem::absolute(dataset.path).lexically_normal();
-      return directory != 0 && !lzy::IsSelected(run.options(), whole);
+      return directory != 0 && (!lzy::IsSelected(run.options(), whole) || lzy::IsOfCatalog(dataset.path, catalog));
     });
     return GroupIntoSets(run, datasets);
   };
@@ -185,6 +187,11 @@ int main(int argc, char** argv) {
     return compared ? lzy::CatalogNote::Read::kWhole : lzy::CatalogNote::Read::kNothing;
   };
   tool.after_dataset = [&](lzy::ToolRun& run, const lzy::DatasetReport& report) {
+    // Another user's catalogue may know the dataset: a scrub by root would miss it.
+    if (wish.action() == lzy::Action::kRemove && !report.removed.empty()) {
+      const std::string path = lzy::CatalogPath(report.path, report.kind == lzy::DatasetKind::kSet);
+      (void)lzy::AppendDeletion(lzy::CatalogInUse(run.options()), {lzy::WallClockNs(), path});
+    }
     // Fail says it once, however many datasets there are.
     if (wish.nobody_to_ask) {
       run.Fail(Status(lzy::Code::kInvalidArgument, "--remove: nothing was removed, because there is no terminal to ask on; "
