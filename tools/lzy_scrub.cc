@@ -178,7 +178,9 @@ class Scrub {
     if (candidates.empty() || wish_.limits.share == 1) return;
     const auto self = lzy::SelfCommunicator();
     const DatasetReport info = lzy::Info({run.fs(), *self, run.options()}, datasets[index]);
-    const std::uint64_t row = std::uint64_t{info.unit} * info.devices;
+    // The data of a row; about, since the last one may be cut, and members may differ.
+    const std::uint64_t parity = std::uint64_t{info.parity} * info.groups;
+    const std::uint64_t row = info.unit * (info.devices > parity ? info.devices - parity : 0);
     if (!info.status.ok() || row == 0) return;
     candidates[index].rows = info.bytes / row;
     candidates[index].pass_rows = static_cast<std::uint64_t>(static_cast<double>(candidates[index].rows) * before);

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "base/printable.h"
 #include "comm/records.h"
@@ -22,7 +25,9 @@ lzy::Result<std::vector<std::string>> Unprotected(lzy::ToolRun& run, const std::
   std::vector<std::string> files = mine.ok() ? *std::move(mine) : std::vector<std::string>();
   const std::string catalog = lzy::CatalogInUse(run.options());
   std::erase_if(files, [&](const std::string& path) { return lzy::IsOfCatalog(path, catalog); });
-  return lzy::UniteRecords(run.comm(), files);
+  LZY_ASSIGN_OR_RETURN(const auto all, lzy::UniteRecords(run.comm(), files));
+  const std::set<std::string> once(all.begin(), all.end());
+  return std::vector<std::string>(once.begin(), once.end());
 }
 
 /// Says how many files nothing protects; `all`: names them, and they count. Collective.

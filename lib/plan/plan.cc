@@ -128,18 +128,17 @@ PlanWithout MakeWithout(const PlanSystem& s) {
 // least space.
 void Recommend(const PlanRequest& request, PlanTable& table) {
   const auto better = [&](const PlanRow& a, const PlanRow& b) {
-    if (a.comparison.agrees() != b.comparison.agrees()) return a.comparison.agrees();
     const bool reaches_a = a.loss_year <= request.target, reaches_b = b.loss_year <= request.target;
     if (reaches_a != reaches_b) return reaches_a;
     if (reaches_a && a.overhead != b.overhead) return a.overhead < b.overhead;
     if (a.loss_year != b.loss_year) return a.loss_year < b.loss_year;
     return a.overhead < b.overhead;
   };
-  const auto best = std::ranges::min_element(table.rows, better);
-  if (!best->comparison.agrees()) {
-    table.recommendation = "none: chain and simulation differ in every row, so these rates are outside of what lzy-plan can tell";
+  if (!std::ranges::all_of(table.rows, [](const PlanRow& row) { return row.comparison.agrees(); })) {
+    table.recommendation = "none: chain and simulation differ, so at these rates the numbers above cannot be relied on";
     return;
   }
+  const auto best = std::ranges::min_element(table.rows, better);
   table.recommended = static_cast<std::size_t>(best - table.rows.begin());
   table.reaches_target = best->loss_year <= request.target;
   table.recommendation =

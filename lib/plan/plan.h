@@ -67,8 +67,7 @@ struct PlanTable {
   std::vector<PlanRow> rows;
   std::vector<std::string> left_out;  ///< pairs (n, m) without a row, and why
   PlanWithout without;
-  /// Index of rows, of those in which chain and simulation agree: of the others, nobody knows what is right. None: there is
-  /// no such row.
+  /// Index of rows. None: chain and simulation differ in some row, so nobody knows what is right.
   std::optional<std::size_t> recommended;
   bool reaches_target = false;
   std::string recommendation;   ///< one line

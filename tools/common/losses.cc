@@ -138,9 +138,15 @@ class Found {
 
 enum class Presence { kProtected, kUnprotected, kAbsent, kUnknown };
 
-// Unknown: it cannot be looked at, so nobody may say that it is gone.
+// Unknown: it cannot be looked at, so nobody may say that it is gone. The sidecar of a link is beside its target; the file
+// system of the tool follows no links that the user did not name.
 Presence PresenceOf(FileSystem& fs, const std::string& path) {
   const auto stat = fs.Stat(path, /*follow=*/false);
+  if (stat.ok() && stat->type == FileStat::Type::kOther) {
+    std::error_code dangles;
+    const std::string target = std::filesystem::canonical(path, dangles).string();
+    if (!dangles && target != path) return PresenceOf(fs, target);
+  }
   if (!stat.ok() && stat.status().code() != Code::kNotFound) return Presence::kUnknown;
   const auto listed = fs.List(DirectoryOf(path));
   if (!listed.ok() && listed.status().code() != Code::kNotFound) return Presence::kUnknown;
