@@ -10,6 +10,7 @@
 
 #include "base/printable.h"
 #include "comm/records.h"
+#include "common/losses.h"
 #include "common/tool.h"
 #include "dataset/parts.h"
 #include "request/commit_record.h"
@@ -164,12 +165,12 @@ int main(int argc, char** argv) {
     std::error_code ignored;
     LZY_ASSIGN_OR_RETURN(const auto directory,
                          run.comm().AllReduceMax(std::filesystem::is_directory(path, ignored) ? 1 : 0));
-    const std::string catalog = lzy::CatalogInUse(run.options());
     // Options include and exclude are only for what was found below a directory: a file that the user names is meant.
     std::erase_if(datasets, [&](const DatasetRef& dataset) {
       const auto whole = std::filesystem::absolute(dataset.path).lexically_normal();
-      return directory != 0 && (!lzy::IsSelected(run.options(), whole) || lzy::IsOfCatalog(dataset.path, catalog));
+      return directory != 0 && !lzy::IsSelected(run.options(), whole);
     });
+    LZY_RETURN_IF_ERROR(lzy::DropCatalogFiles(run, datasets));
     return GroupIntoSets(run, datasets);
   };
   tool.engine = [&](const lzy::Context& context, const DatasetRef& dataset) {

@@ -84,6 +84,7 @@ class Scrub {
 
   /// Puts the datasets that are to be read into their order. Collective.
   Status Arrange(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
+    LZY_RETURN_IF_ERROR(lzy::DropCatalogFiles(run, datasets));
     LZY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> sizes, Sizes(run, datasets));
     std::vector<Step> steps;
     if (run.comm().rank() == 0) steps = Plan(run, datasets, sizes);

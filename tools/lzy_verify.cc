@@ -20,12 +20,11 @@ constexpr std::size_t kMostFiles = 20;
 
 /// Files below `directory` that have no sidecar, as any rank sees them, without those of the catalogue. Collective.
 lzy::Result<std::vector<std::string>> Unprotected(lzy::ToolRun& run, const std::string& directory) {
-  auto mine = lzy::FindUnprotected(run.fs(), directory);
+  const auto mine = lzy::FindUnprotected(run.fs(), directory);
   // What is not on this node may be on another one. That it cannot be listed was told when its datasets were looked for.
-  std::vector<std::string> files = mine.ok() ? *std::move(mine) : std::vector<std::string>();
+  LZY_ASSIGN_OR_RETURN(auto all, lzy::UniteRecords(run.comm(), mine.ok() ? *mine : std::vector<std::string>()));
   const std::string catalog = lzy::CatalogInUse(run.options());
-  std::erase_if(files, [&](const std::string& path) { return lzy::IsOfCatalog(path, catalog); });
-  LZY_ASSIGN_OR_RETURN(const auto all, lzy::UniteRecords(run.comm(), files));
+  std::erase_if(all, [&](const std::string& path) { return lzy::IsOfCatalog(path, catalog); });
   const std::set<std::string> once(all.begin(), all.end());
   return std::vector<std::string>(once.begin(), once.end());
 }
@@ -43,16 +42,16 @@ void TellUnprotected(lzy::ToolRun& run, bool all) {
     if (!files.ok()) return run.Fail(files.status());
     if (files->empty()) continue;
     count += files->size();
-    const std::string text = fmt::format("{}: {} {} not protected", lzy::Printable(path), lzy::Plural(files->size(), "file"),
-                                         files->size() == 1 ? "is" : "are");
+    const std::string which = fmt::format("{}: {} {}", lzy::Printable(path), lzy::Plural(files->size(), "file"), files->size() == 1 ? "is" : "are");
     if (!all) {
-      run.Say(text + "; --all names them\n");
+      run.Say(which + " not protected; --all names them\n");
       continue;
     }
     std::string names;
     for (std::size_t i = 0; i < files->size() && i < kMostFiles; ++i) names += fmt::format("  {}\n", lzy::Printable((*files)[i]));
     if (files->size() > kMostFiles) names += fmt::format("  and {} more; --json lists all of them\n", files->size() - kMostFiles);
-    run.Finding(4, text, names + fmt::format("  to protect them: lzy-protect {}\n", lzy::ShellQuote(path)));
+    names += fmt::format("  to protect them: lzy-protect {}\n", lzy::ShellQuote(path));
+    run.Finding(4, fmt::format("{} not protected", which), names);
     for (const std::string& file : *files) list.push_back(file);
   }
   if (any) run.extra()["unprotected_files"] = count;
@@ -92,7 +91,8 @@ int main(int argc, char** argv) {
   };
   tool.note = [](const lzy::DatasetReport&) { return lzy::CatalogNote::Read::kWhole; };
   tool.on_damage = [&] { return on_damage.empty() ? std::string() : on_damage.back(); };
-  tool.select = [&](lzy::ToolRun&, const std::string&, std::vector<lzy::DatasetRef>& datasets) {
+  tool.select = [&](lzy::ToolRun& run, const std::string&, std::vector<lzy::DatasetRef>& datasets) {
+    LZY_RETURN_IF_ERROR(lzy::DropCatalogFiles(run, datasets));
     found.insert(found.end(), datasets.begin(), datasets.end());
     return lzy::Status::Ok();
   };

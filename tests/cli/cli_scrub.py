@@ -478,6 +478,11 @@ class Unprotected(Catalogued):
         for _ in range(2):
             self.assertEqual([one["path"] for one in self.report(0, "lzy-protect", "--catalog", "d/c.sqlite", "d")["datasets"]], ["d/a"])
         self.check(0, "lzy-verify", "--catalog", "d/c.sqlite", "--all", "d")
+        # Nor is one that is protected stale for ever.
+        self.check(0, "lzy-protect", "--catalog", "off", "d/c.sqlite")
+        for words in (("lzy-scrub",), ("lzy-verify",)):
+            self.check(0, *words, "--catalog", "d/c.sqlite", "d")
+        self.check(0, "lzy-status", "--catalog", "d/c.sqlite")
 
 
 if __name__ == "__main__":

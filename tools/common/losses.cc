@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -13,6 +14,7 @@
 #include <set>
 
 #include "base/printable.h"
+#include "comm/records.h"
 #include "names/lookup.h"
 #include "request/deletion_record.h"
 #include "sidecar/names.h"
@@ -98,13 +100,26 @@ class Deletions {
   std::map<std::uint32_t, Notes> of_user_;
 };
 
-/// The datasets that the tool has found.
-class Found {
+enum class Presence { kProtected, kUnprotected, kAbsent, kUnknown };
+
+/// What is there: the datasets that the tool has found, and the directories that they are in, each looked at once.
+class Scene {
  public:
-  Found(ToolRun& run, const std::vector<DatasetRef>& datasets) : run_(run), datasets_(datasets) {
+  Scene(ToolRun& run, const std::vector<DatasetRef>& datasets) : fs_(run.fs()), datasets_(datasets) {
     for (const DatasetRef& dataset : datasets) paths_.insert(PathOf(dataset));
   }
-  bool Has(const std::string& path) const { return paths_.contains(path); }
+  /// Of a set, one member tells of all: tools report what is wrong with sets of which a sidecar is left.
+  Presence Of(const CatalogDataset& dataset) {
+    if (paths_.contains(dataset.path)) return Presence::kProtected;
+    if (dataset.kind != "set") return Of(dataset.path);
+    Presence all = Presence::kAbsent;
+    for (std::uint32_t rank = 0; rank < dataset.devices; ++rank) {
+      const Presence one = Of(ExpandPattern(dataset.path, rank));
+      if (one == Presence::kProtected || one == Presence::kUnknown) return one;
+      if (one == Presence::kUnprotected) all = one;
+    }
+    return all;
+  }
   /// Where the dataset of this uuid is, as far as rank 0 sees it; empty: nowhere. The first call looks at all sidecars.
   std::string PlaceOf(const std::string& uuid) {
     if (!looked_) {
@@ -122,61 +137,54 @@ class Found {
     if (dataset.kind == DatasetKind::kShared) files.push_back(dataset.path);
     for (const auto& [rank, path] : dataset.members) files.push_back(path);
     for (const std::string& file : files) {
-      const auto peek = FindAndPeek(run_.fs(), file);
+      const std::string real = FollowLink(fs_, file);
+      Directory& directory = At(DirectoryOf(real));
+      const std::string sidecar = directory.SidecarOf(BaseNameOf(real));
+      if (sidecar.empty()) continue;
+      const auto& peek = directory.PeekAt(sidecar);
       if (!peek.ok()) continue;
       places_.emplace(UuidText(peek->uuid), PathOf(dataset));
       return;
     }
   }
 
-  ToolRun& run_;
+  Directory& At(const std::string& path) { return directories_.try_emplace(path, fs_, path).first->second; }
+
+  // Unknown: it cannot be looked at, so nobody may say that it is gone. The sidecar of a link is beside its target; the file
+  // system of the tool follows no links that the user did not name.
+  Presence Of(const std::string& path) {
+    const auto stat = fs_.Stat(path, /*follow=*/false);
+    if (stat.ok() && stat->type == FileStat::Type::kOther) {
+      std::error_code dangles;
+      const std::string target = std::filesystem::canonical(path, dangles).string();
+      if (!dangles && target != path) return Of(target);
+    }
+    if (!stat.ok() && stat.status().code() != Code::kNotFound) return Presence::kUnknown;
+    Directory& directory = At(DirectoryOf(path));
+    const Status listed = directory.Names().status();
+    if (!listed.ok() && listed.code() != Code::kNotFound) return Presence::kUnknown;
+    if (!directory.SidecarOf(BaseNameOf(path)).empty()) return Presence::kProtected;
+    return stat.ok() ? Presence::kUnprotected : Presence::kAbsent;
+  }
+
+  FileSystem& fs_;
   const std::vector<DatasetRef>& datasets_;
+  std::map<std::string, Directory> directories_;
   std::set<std::string> paths_;
   bool looked_ = false;
   std::map<std::string, std::string> places_;
 };
 
-enum class Presence { kProtected, kUnprotected, kAbsent, kUnknown };
-
-// Unknown: it cannot be looked at, so nobody may say that it is gone. The sidecar of a link is beside its target; the file
-// system of the tool follows no links that the user did not name.
-Presence PresenceOf(FileSystem& fs, const std::string& path) {
-  const auto stat = fs.Stat(path, /*follow=*/false);
-  if (stat.ok() && stat->type == FileStat::Type::kOther) {
-    std::error_code dangles;
-    const std::string target = std::filesystem::canonical(path, dangles).string();
-    if (!dangles && target != path) return PresenceOf(fs, target);
-  }
-  if (!stat.ok() && stat.status().code() != Code::kNotFound) return Presence::kUnknown;
-  const auto listed = fs.List(DirectoryOf(path));
-  if (!listed.ok() && listed.status().code() != Code::kNotFound) return Presence::kUnknown;
-  const auto sidecar = FindSidecar(fs, path);
-  if (sidecar.ok()) return Presence::kProtected;
-  if (sidecar.status().code() != Code::kNotFound && sidecar.status().code() != Code::kUnprotected) return Presence::kUnknown;
-  return stat.ok() ? Presence::kUnprotected : Presence::kAbsent;
-}
-
-// Of a set, one member tells of all: tools report what is wrong with sets of which a sidecar is left.
-Presence PresenceOf(FileSystem& fs, const CatalogDataset& dataset) {
-  if (dataset.kind != "set") return PresenceOf(fs, dataset.path);
-  Presence all = Presence::kAbsent;
-  for (std::uint32_t rank = 0; rank < dataset.devices; ++rank) {
-    const Presence one = PresenceOf(fs, ExpandPattern(dataset.path, rank));
-    if (one == Presence::kProtected || one == Presence::kUnknown) return one;
-    if (one == Presence::kUnprotected) all = one;
-  }
-  return all;
-}
-
 /// What has become of one dataset, if that is news.
-std::optional<CatalogLoss> LossOf(ToolRun& run, const CatalogDataset& dataset, const std::string& lasts, Found& found, Deletions& deletions) {
-  const Presence presence = found.Has(dataset.path) ? Presence::kProtected : PresenceOf(run.fs(), dataset);
+std::optional<CatalogLoss> LossOf(ToolRun& run, const CatalogDataset& dataset, const std::string& lasts, Scene& scene, Deletions& deletions) {
+  if (IsOfCatalog(dataset.path, run.books()->catalog()->path())) return CatalogLoss{dataset.id, Kind::kWanted, "of the catalogue"};
+  const Presence presence = scene.Of(dataset);
   if (presence == Presence::kUnknown) return std::nullopt;
   if (presence == Presence::kProtected) return lasts.empty() ? std::nullopt : std::optional(CatalogLoss{dataset.id, Kind::kBack, ""});
   const Kind kind = presence == Presence::kUnprotected ? Kind::kUnprotected : Kind::kVanished;
   if (lasts == (kind == Kind::kUnprotected ? "unprotected" : "vanished")) return std::nullopt;
   if (deletions.Has(dataset)) return CatalogLoss{dataset.id, Kind::kWanted, "deleted on purpose"};
-  if (const std::string now = found.PlaceOf(dataset.uuid); !now.empty()) {
+  if (const std::string now = scene.PlaceOf(dataset.uuid); !now.empty()) {
     // The entry goes to the new place when that is read (Catalog::Note), unless there is one for it, or it is a set.
     auto known = run.books()->catalog()->Find(now);
     if (dataset.kind != "set" && known.ok() && !*known) return std::nullopt;
@@ -185,7 +193,7 @@ std::optional<CatalogLoss> LossOf(ToolRun& run, const CatalogDataset& dataset, c
   return CatalogLoss{dataset.id, kind, ""};
 }
 
-Status FindLossesBelow(ToolRun& run, const std::string& directory, Found& found, Deletions& deletions) {
+Status FindLossesBelow(ToolRun& run, const std::string& directory, Scene& scene, Deletions& deletions) {
   Catalog& catalog = *run.books()->catalog();
   LZY_ASSIGN_OR_RETURN(const auto open, catalog.OpenLosses(directory));
   std::map<std::int64_t, std::string> lasting;
@@ -194,7 +202,7 @@ Status FindLossesBelow(ToolRun& run, const std::string& directory, Found& found,
   std::vector<CatalogLoss> losses;
   for (const CatalogDataset& dataset : datasets) {
     if (dataset.state == "gone") continue;
-    auto loss = LossOf(run, dataset, lasting[dataset.id], found, deletions);
+    auto loss = LossOf(run, dataset, lasting[dataset.id], scene, deletions);
     if (!loss) continue;
     if (loss->kind == Kind::kVanished || loss->kind == Kind::kUnprotected) {
       DatasetReport report(dataset.path, dataset.kind == "set" ? DatasetKind::kSet : DatasetKind::kShared);
@@ -215,14 +223,26 @@ std::string CatalogOption(const Options& options) {
 
 }  // namespace
 
+Status DropCatalogFiles(ToolRun& run, std::vector<DatasetRef>& datasets) {
+  std::set<std::string> of_catalog;
+  const std::string catalog = CatalogInUse(run.options());
+  for (const DatasetRef& dataset : datasets) {
+    const bool named = std::ranges::find(run.arguments().paths, dataset.path) != run.arguments().paths.end();
+    if (!named && IsOfCatalog(dataset.path, catalog)) of_catalog.insert(dataset.path);
+  }
+  LZY_RETURN_IF_ERROR(BroadcastRecord(run.comm(), of_catalog));
+  std::erase_if(datasets, [&](const DatasetRef& dataset) { return of_catalog.contains(dataset.path); });
+  return Status::Ok();
+}
+
 void FindLosses(ToolRun& run, const std::vector<DatasetRef>& datasets) {
   if (run.books() == nullptr) return;
   run.books()->Flush();
   if (run.books()->catalog() == nullptr) return;
-  Found found(run, datasets);
+  Scene scene(run, datasets);
   Deletions deletions(run.books()->catalog()->path());
   for (const std::string& directory : Directories(run)) {
-    if (Status looked = FindLossesBelow(run, directory, found, deletions); !looked.ok()) return run.books()->Drop(looked);
+    if (Status looked = FindLossesBelow(run, directory, scene, deletions); !looked.ok()) return run.books()->Drop(looked);
   }
 }
 
@@ -244,8 +264,8 @@ void ReportLosses(ToolRun& run) {
   }
   if (list.size() > kMostLosses) {
     // Perhaps a file system is not mounted.
-    run.Finding(4, fmt::format("{} more are not protected any more", Plural(list.size() - kMostLosses, "dataset")),
-                fmt::format("  to see all of them: lzy-status {}--json\n", CatalogOption(run.options())));
+    const std::string next = fmt::format("  to see all of them: lzy-status {}--json\n", CatalogOption(run.options()));
+    run.Finding(4, fmt::format("and {} more that are not protected any more", list.size() - kMostLosses), next);
   }
   if (!list.empty()) run.extra()["losses"] = std::move(list);
 }

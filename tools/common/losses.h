@@ -13,6 +13,10 @@
 
 namespace lzy {
 
+/// Drops the files of the catalogue in use, unless a PATH names them: they change all the time, so they would always be stale.
+/// Rank 0 knows which catalogue that is. Collective.
+Status DropCatalogFiles(ToolRun& run, std::vector<DatasetRef>& datasets);
+
 /// Looks for losses below the PATHs that are directories, and notes what is new in the catalogue. `found`: the datasets
 /// that the PATHs stand for. Does nothing without a catalogue. Rank 0 only; it judges by the files that it sees.
 void FindLosses(ToolRun& run, const std::vector<DatasetRef>& found);
