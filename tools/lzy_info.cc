@@ -4,11 +4,15 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/printable.h"
+#include "catalog/summary.h"
 #include "comm/records.h"
 #include "common/tool.h"
 #include "names/orphans.h"
+#include "request/deletion_record.h"
+#include "sidecar/names.h"
 #include "tuning/tuning.h"
 
 namespace {
@@ -64,6 +68,11 @@ Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune, boo
     if (!all.at(orphan.path).kept.empty()) continue;
     const Status removed = lzy::RemoveOrphan(run.fs(), orphan);
     if (!removed.ok() && first_failure.ok()) first_failure = removed;
+    // Nobody is to miss what the sidecar was of.
+    const auto data = lzy::DataPathOf(orphan.path);
+    if (removed.ok() && data) {
+      (void)lzy::AppendDeletion(lzy::CatalogInUse(run.options()), {lzy::WallClockNs(), lzy::CatalogPath(*data, false)});
+    }
   }
   return lzy::Agree(run.comm(), first_failure);
 }
@@ -104,6 +113,44 @@ void ShowTuning(lzy::ToolRun& run) {
   run.SetDocument(std::move(document));
 }
 
+/// What the tools that read data last said of datasets, from the catalogue. lzy-info itself reads none, so it cannot say that
+/// they are intact. For rank 0.
+class Verdicts {
+ public:
+  /// The state in words. Adds "last_verdict" to `entry`: null if there is none.
+  std::string Of(lzy::ToolRun& run, const lzy::DatasetReport& report, lzy::Json& entry) {
+    const auto known = Find(run, report);
+    entry["last_verdict"] = nullptr;
+    const bool intact = report.state == lzy::DatasetState::kIntact;
+    const std::string state = intact ? "not verified" : lzy::StateText(report, lzy::Action::kInfo);
+    if (!known) return intact ? state + "; no verdict is known" : state;
+    const std::int64_t now = lzy::WallClockNs();
+    // A state that is not "intact" is as of the last look, whatever was read in it.
+    const std::int64_t time = known->state == "intact" ? lzy::VerifiedBefore(*known, now) : known->last_seen;
+    if (time == 0) return intact ? state + " since its last commit; no verdict is known" : state;
+    entry["last_verdict"] = {{"state", known->state}, {"time", static_cast<double>(time) / 1e9}};
+    return fmt::format("{}; last verdict: {} {}", state, known->state, lzy::AgoText(now - time));
+  }
+
+ private:
+  std::optional<lzy::CatalogDataset> Find(lzy::ToolRun& run, const lzy::DatasetReport& report) {
+    const std::string path = lzy::CatalogInUse(run.options());
+    if (!looked_ && !path.empty()) {
+      auto opened = lzy::Catalog::Open(path, lzy::DatabaseMode::kRead);
+      if (opened.ok()) catalog_ = std::move(*opened);
+    }
+    looked_ = true;
+    if (!catalog_) return std::nullopt;
+    auto found = catalog_->Find(lzy::CatalogPath(report.path, report.kind == lzy::DatasetKind::kSet));
+    // Of another encoding, it says nothing.
+    if (!found.ok() || !*found || (*found)->uuid != report.uuid || (*found)->state == "gone") return std::nullopt;
+    return **found;
+  }
+
+  bool looked_ = false;
+  std::optional<lzy::Catalog> catalog_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -111,11 +158,12 @@ int main(int argc, char** argv) {
   bool prune = false;
   bool dry_run = false;
   bool tuning = false;
+  Verdicts verdicts;
   lzy::Tool tool;
   tool.name = "lzy-info";
   tool.summary = "Prints geometry, state, root, sizes and the age of the last commit, from metadata alone.";
   tool.changes = "nothing; with --prune, orphaned sidecars; with --tuning, a file in the user's cache directory";
-  tool.table_options = {"device-dirs"};
+  tool.table_options = {"device-dirs", "catalog"};
   tool.add_options = [&](lzy::Arguments& arguments) {
     arguments.AddFlag("--map", map, "also print which devices are coded together");
     arguments.AddFlag("--prune", prune,
@@ -157,5 +205,6 @@ int main(int argc, char** argv) {
     if (!map) report.map.clear();
     return report;
   };
+  tool.state_text = [&](lzy::ToolRun& run, const lzy::DatasetReport& report, lzy::Json& entry) { return verdicts.Of(run, report, entry); };
   return lzy::RunTool(tool, argc, argv);
 }

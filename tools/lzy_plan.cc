@@ -305,7 +305,11 @@ Json DocumentOf(const Wish& wish, const lzy::PlanTable& table) {
                    {"target", wish.request.target},
                    {"rows", Json::array()},
                    {"left_out", table.left_out},
-                   {"recommended", {{"group", table.rows[table.recommended].n}, {"parity", table.rows[table.recommended].m}, {"reaches_target", table.reaches_target}, {"text", table.recommendation}}}};
+                   {"recommended", nullptr}};
+  if (table.recommended) {
+    const PlanRow& best = table.rows[*table.recommended];
+    document["recommended"] = {{"group", best.n}, {"parity", best.m}, {"reaches_target", table.reaches_target}, {"text", table.recommendation}};
+  }
   for (const PlanRow& row : table.rows) document["rows"].push_back(ToJson(row));
   const lzy::PlanWithout& w = table.without;
   document["without"] = {{"losses_per_year", w.losses_year},
@@ -398,6 +402,7 @@ int main(int argc, char** argv) {
   tool.name = "lzy-plan";
   tool.summary = "Compares group sizes and parities before anything is protected: probability of loss, space, and time. Reads no dataset.";
   tool.changes = "nothing but FILE of --html; --measure uses a temporary file";
+  tool.schema = "lzy-plan/1";
   tool.takes_paths = false;
   tool.add_options = [&](lzy::Arguments& arguments) { AddOptions(arguments, wish); };
   tool.check_options = [&] { return Parse(wish); };

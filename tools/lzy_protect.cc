@@ -10,9 +10,11 @@
 
 #include "base/printable.h"
 #include "comm/records.h"
+#include "common/losses.h"
 #include "common/tool.h"
 #include "dataset/parts.h"
 #include "request/commit_record.h"
+#include "request/deletion_record.h"
 
 namespace {
 
@@ -174,6 +176,7 @@ int main(int argc, char** argv) {
       const auto whole = std::filesystem::absolute(dataset.path).lexically_normal();
       return directory != 0 && !lzy::IsSelected(run.options(), whole);
     });
+    LZY_RETURN_IF_ERROR(lzy::DropCatalogFiles(run, datasets));
     return GroupIntoSets(run, datasets);
   };
   tool.engine = [&](const lzy::Context& context, const DatasetRef& dataset) {
@@ -191,6 +194,11 @@ int main(int argc, char** argv) {
     return compared ? lzy::CatalogNote::Read::kWhole : lzy::CatalogNote::Read::kNothing;
   };
   tool.after_dataset = [&](lzy::ToolRun& run, const lzy::DatasetReport& report) {
+    // Another user's catalogue may know the dataset: a scrub by root would miss it.
+    if (wish.action() == lzy::Action::kRemove && !report.removed.empty()) {
+      const std::string path = lzy::CatalogPath(report.path, report.kind == lzy::DatasetKind::kSet);
+      (void)lzy::AppendDeletion(lzy::CatalogInUse(run.options()), {lzy::WallClockNs(), path});
+    }
     // Fail says it once, however many datasets there are.
     if (wish.nobody_to_ask) {
       run.Fail(Status(lzy::Code::kInvalidArgument, "--remove: nothing was removed, because there is no terminal to ask on; "

@@ -16,6 +16,7 @@
 #include "base/rate_limit.h"
 #include "catalog/scrub_plan.h"
 #include "comm/records.h"
+#include "common/losses.h"
 #include "common/tool.h"
 
 namespace {
@@ -83,6 +84,7 @@ class Scrub {
 
   /// Puts the datasets that are to be read into their order. Collective.
   Status Arrange(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
+    LZY_RETURN_IF_ERROR(lzy::DropCatalogFiles(run, datasets));
     LZY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> sizes, Sizes(run, datasets));
     std::vector<Step> steps;
     if (run.comm().rank() == 0) steps = Plan(run, datasets, sizes);
@@ -170,7 +172,24 @@ class Scrub {
     return sizes;
   }
 
-  // On rank 0. Without a catalogue, nothing was ever read.
+  // Without a catalogue, nobody knows what was read before. So that it is not the same each time, a run begins elsewhere each
+  // day, if need be inside of a dataset.
+  void BeginByDay(lzy::ToolRun& run, const std::vector<DatasetRef>& datasets, std::vector<lzy::ScrubCandidate>& candidates) {
+    constexpr double kGoldenRatio = 0.618033988749895;  // of runs that are to read everything, but may be stopped
+    wish_.limits.begin = lzy::TurnOfDay(wish_.limits.now, wish_.limits.share < 1 ? wish_.limits.share : kGoldenRatio);
+    const auto [index, before] = lzy::PlaceOfShare(candidates, wish_.limits.begin);
+    if (candidates.empty() || wish_.limits.share == 1) return;
+    const auto self = lzy::SelfCommunicator();
+    const DatasetReport info = lzy::Info({run.fs(), *self, run.options()}, datasets[index]);
+    // The data of a row; about, since the last one may be cut, and members may differ.
+    const std::uint64_t parity = std::uint64_t{info.parity} * info.groups;
+    const std::uint64_t row = info.unit * (info.devices > parity ? info.devices - parity : 0);
+    if (!info.status.ok() || row == 0) return;
+    candidates[index].rows = info.bytes / row;
+    candidates[index].pass_rows = static_cast<std::uint64_t>(static_cast<double>(candidates[index].rows) * before);
+  }
+
+  // On rank 0.
   std::vector<Step> Plan(lzy::ToolRun& run, const std::vector<DatasetRef>& datasets, const std::vector<std::uint64_t>& sizes) {
     std::map<std::string, lzy::CatalogDataset> known = Known(run, datasets);
     std::vector<lzy::ScrubCandidate> candidates;
@@ -187,6 +206,7 @@ class Scrub {
       }
     }
     wish_.limits.now = lzy::WallClockNs();
+    if (run.books() == nullptr || run.books()->catalog() == nullptr) BeginByDay(run, datasets, candidates);
     std::vector<Step> steps;
     for (const lzy::ScrubStep& step : lzy::PlanScrub(candidates, wish_.limits)) {
       steps.push_back({step.candidate, step.first_row, step.most_bytes});
@@ -195,12 +215,13 @@ class Scrub {
     return steps;
   }
 
-  /// What the catalogue knows, by path. Entries below a PATH whose files are not there any more are dropped from it.
+  /// What the catalogue knows, by path. Before that, it learns what below the PATHs is not protected any more.
   static std::map<std::string, lzy::CatalogDataset> Known(lzy::ToolRun& run, const std::vector<DatasetRef>& datasets) {
     std::map<std::string, lzy::CatalogDataset> known;
     lzy::Catalog* const catalog = run.books() ? run.books()->catalog() : nullptr;
     if (catalog == nullptr) return known;
-    lzy::DropMissingBelow(run, datasets);
+    lzy::FindLosses(run, datasets);
+    lzy::ReportLosses(run);
     if (run.books()->catalog() == nullptr) return known;
     auto all = catalog->Datasets();
     if (!all.ok()) {
@@ -237,6 +258,7 @@ int main(int argc, char** argv) {
     lzy::AddOnDamage(arguments, wish.on_damage);
   };
   tool.check_options = [&] { return Parse(wish); };
+  tool.needs_books = true;
   tool.action = [&] { return wish.repair ? lzy::Action::kRepair : lzy::Action::kVerify; };
   tool.arrange = [&](lzy::ToolRun& run, std::vector<DatasetRef>& datasets) { return scrub.Arrange(run, datasets); };
   tool.enough = [&] { return scrub.Enough(); };

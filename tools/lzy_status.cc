@@ -12,6 +12,7 @@
 
 #include "base/printable.h"
 #include "catalog/summary.h"
+#include "common/losses.h"
 #include "common/tool.h"
 #include "engine/block_map.h"
 #include "html/report_page.h"
@@ -38,6 +39,7 @@ constexpr std::size_t kMostPageEvents = 20'000, kMostMaps = 1000, kMostPageObjec
 struct Wish {
   bool events = false;
   bool rescan = false;
+  bool forget = false;
   std::vector<std::string> prometheus;
   std::vector<std::string> html;
 };
@@ -48,6 +50,8 @@ struct Shown {
   lzy::CatalogSummaryInput input;
   lzy::CatalogSummary summary;
   std::map<std::int64_t, std::vector<CatalogEvent>> damage;  ///< that lasts, by dataset
+  std::map<std::int64_t, CatalogEvent> losses;               ///< the same of what is not protected any more
+  lzy::Options options;
   std::vector<CatalogEvent> events;   ///< with --events
   std::vector<CatalogEvent> history;  ///< with --html: more of them
   bool history_is_cut = false;
@@ -112,6 +116,8 @@ Status ReadOne(lzy::Catalog& catalog, const Asked& asked, const Wish& wish, Show
   Append(std::move(places), out.input.places);
   LZY_ASSIGN_OR_RETURN(auto open, catalog.OpenDamage(real));
   for (CatalogEvent& event : open) out.damage[event.dataset].push_back(std::move(event));
+  LZY_ASSIGN_OR_RETURN(auto losses, catalog.OpenLosses(real));
+  for (CatalogEvent& event : losses) out.losses[event.dataset] = std::move(event);
   if (wish.events) {
     LZY_ASSIGN_OR_RETURN(auto events, catalog.Events(real, kMostEvents));
     Append(std::move(events), out.events);
@@ -135,6 +141,7 @@ Result<Shown> Read(const lzy::ToolRun& run, const Wish& wish) {
   }
   Shown out;
   out.catalog = path;
+  out.options = run.options();
   out.input.now = lzy::WallClockNs();
   const std::vector<Asked> asked = Outermost(run.arguments().paths);
   for (const Asked& one : asked) LZY_RETURN_IF_ERROR(ReadOne(*catalog, one, wish, out));
@@ -183,8 +190,20 @@ const std::vector<CatalogEvent>& DamageOf(const Shown& shown, const CatalogDatas
   return at == shown.damage.end() ? none : at->second;
 }
 
+// What was protected, and is not any more; null: nothing of that kind.
+const CatalogEvent* LossOf(const Shown& shown, const CatalogDataset& dataset) {
+  const auto at = shown.losses.find(dataset.id);
+  return at == shown.losses.end() ? nullptr : &at->second;
+}
+
+std::string StateTextOf(const Shown& shown, const CatalogDataset& dataset) {
+  const CatalogEvent* const loss = LossOf(shown, dataset);
+  return loss != nullptr ? lzy::LossText(loss->what) : lzy::StateText(ReportOf(dataset, {}), lzy::Action::kVerify);
+}
+
 // The commands to type next for one dataset, as lzy-verify prints them. A sidecar that is lost has its own.
 std::string NextOf(const Shown& shown, const CatalogDataset& dataset) {
+  if (const CatalogEvent* const loss = LossOf(shown, dataset)) return lzy::LossNextText(loss->what, dataset.path, shown.options);
   lzy::DatasetReport report = ReportOf(dataset, DamageOf(shown, dataset));
   if (dataset.waits) report.damage.push_back({.path = dataset.path, .cause = lzy::DamageCause::kStale});
   if (report.state == lzy::DatasetState::kUnprotected) return fmt::format("  to look at it: lzy-verify {}\n", lzy::ShellQuote(dataset.path));
@@ -203,8 +222,9 @@ std::string NotIntactText(const Shown& shown) {
   const auto& all = shown.summary.not_intact;
   for (std::size_t i = 0; i < all.size() && i < kMostDatasets; ++i) {
     const CatalogDataset& dataset = *all[i];
-    out += fmt::format("{}: {}, as of {} ago\n", Printable(dataset.path), lzy::StateText(ReportOf(dataset, {}), lzy::Action::kVerify),
-                       lzy::AgeText(shown.input.now - dataset.last_seen));
+    const CatalogEvent* const loss = LossOf(shown, dataset);
+    out += fmt::format("{}: {}, {} {}\n", Printable(dataset.path), StateTextOf(shown, dataset), loss != nullptr ? "noticed" : "as of",
+                       lzy::AgoText(shown.input.now - (loss != nullptr ? loss->time : dataset.last_seen)));
     const std::vector<CatalogEvent>& damage = DamageOf(shown, dataset);
     for (std::size_t d = 0; d < damage.size() && d < kMostDamage; ++d) out += "  " + DamageLine(damage[d]) + "\n";
     if (damage.size() > kMostDamage) out += fmt::format("  and {} more; --json lists all of them\n", damage.size() - kMostDamage);
@@ -225,14 +245,17 @@ std::string HeadText(const Shown& shown) {
   }
   out += fmt::format("state:     {}\n", states.empty() ? "nothing is known yet" : states);
   if (summary.oldest != nullptr) {
-    const bool never = summary.oldest->last_verified == 0;
-    out += fmt::format("verified:  {}oldest: {}, {} {} ago\n", summary.never_verified > 0 ? fmt::format("{} never; ", summary.never_verified) : "",
-                       Printable(summary.oldest->path), never ? "known since" : "verified", lzy::AgeText(summary.oldest_ns));
+    const bool never = lzy::VerifiedBefore(*summary.oldest, summary.now) == 0;
+    std::string not_verified;
+    if (const auto count = summary.never_verified - summary.verified_in_future; count > 0) not_verified += fmt::format("{} never; ", count);
+    if (const auto count = summary.verified_in_future; count > 0) not_verified += fmt::format("{} in the future, which counts as never; ", count);
+    out += fmt::format("verified:  {}oldest: {}, {} {} ago\n", not_verified, Printable(summary.oldest->path),
+                       never ? "known since" : "verified", lzy::AgeText(summary.oldest_ns));
   }
   if (summary.last_scrub) {
     const CatalogEvent& scrub = *summary.last_scrub;
     const double rate = scrub.seconds > 0 ? static_cast<double>(scrub.length) / scrub.seconds : 0;
-    out += fmt::format("scrub:     last {} ago, {} at {}/s\n", lzy::AgeText(summary.now - scrub.time), lzy::FormatSize(scrub.length),
+    out += fmt::format("scrub:     last {}, {} at {}/s\n", lzy::AgoText(summary.now - scrub.time), lzy::FormatSize(scrub.length),
                        lzy::FormatSize(static_cast<std::uint64_t>(rate)));
   }
   return out;
@@ -249,6 +272,7 @@ std::string WhatText(const CatalogEvent& event) {
     if (event.ended > event.time) what += fmt::format(" {} later", lzy::AgeText(event.ended - event.time));
   } else {
     what = fmt::format("{}: {}{}", Printable(event.dataset_path), event.what, event.path.empty() ? "" : " from " + Printable(event.path));
+    if (!event.outcome.empty()) what += "; " + Printable(event.outcome);
   }
   return what;
 }
@@ -308,6 +332,7 @@ Json DocumentOf(const Shown& shown, const Wish& wish) {
                    {"bytes", summary.bytes},
                    {"sidecar_bytes", summary.sidecar_bytes},
                    {"never_verified", summary.never_verified},
+                   {"verified_in_future", summary.verified_in_future},
                    {"damage_found", summary.damage_found},
                    {"damage_open", summary.damage_open},
                    {"not_intact", Json::array()},
@@ -373,7 +398,7 @@ Json PageOf(const lzy::ToolRun& run, const Shown& shown) {
     const std::vector<CatalogEvent>& damage = DamageOf(shown, dataset);
     Json& entry = document["not_intact"][i];
     const lzy::DatasetReport report = ReportOf(dataset, damage);
-    entry["state_text"] = lzy::StateText(report, lzy::Action::kVerify);
+    entry["state_text"] = StateTextOf(shown, dataset);
     entry["block_size"] = dataset.block_size;
     for (std::size_t d = 0; d < damage.size(); ++d) {
       Json& one = entry["damage"][d];
@@ -448,7 +473,14 @@ void Rescan(lzy::ToolRun& run, const std::vector<lzy::DatasetRef>& found) {
   run.HandleNamed();
   if (run.books() == nullptr) return;
   run.books()->Flush();
-  if (run.books()->catalog() != nullptr) lzy::DropMissingBelow(run, found);
+  lzy::FindLosses(run, found);
+}
+
+// Collective.
+void Run(lzy::ToolRun& run, const Wish& wish, const std::vector<lzy::DatasetRef>& found) {
+  if (wish.forget) return lzy::AcknowledgeLosses(run);
+  if (wish.rescan) Rescan(run, found);
+  if (run.comm().rank() == 0) Show(run, wish);
 }
 
 }  // namespace
@@ -459,10 +491,11 @@ int main(int argc, char** argv) {
   lzy::Tool tool;
   tool.name = "lzy-status";
   tool.summary = "Shows what the catalogue knows: states, ages of verifications, damage, and what to type next. Reads no data.";
-  tool.changes = "FILE of --prometheus and --html; with --rescan, the catalogue";
+  tool.changes = "FILE of --prometheus and --html; with --rescan and --forget, the catalogue";
   tool.table_options = {"device-dirs", "catalog"};
   tool.add_options = [&](lzy::Arguments& arguments) {
     arguments.AddFlag("--events", wish.events, "also print the history");
+    arguments.AddFlag("--forget", wish.forget, "accept that what is missed at PATH is not protected any more: it is not reported again");
     arguments.AddFlag("--rescan", wish.rescan, "first look at all sidecars below PATH: fills a catalogue that was lost");
     arguments.AddValues("--html", "FILE", wish.html, "write FILE, a page for web browsers with maps of the damage; it needs no network");
     arguments.AddValues("--prometheus", "FILE", wish.prometheus, "write FILE for the textfile collector of Prometheus");
@@ -470,16 +503,18 @@ int main(int argc, char** argv) {
   tool.action = [] { return lzy::Action::kInfo; };
   tool.tells = [] { return false; };
   tool.paths_optional = true;
-  tool.keeps_books = [&] { return wish.rescan; };
+  tool.schema = "lzy-status/1";
+  tool.check_options = [&] {
+    if (!wish.forget || !wish.rescan) return Status::Ok();
+    return Status(Code::kInvalidArgument, "--forget: is not accepted together with --rescan");
+  };
+  tool.keeps_books = [&] { return wish.rescan || wish.forget; };
   tool.note = [](const lzy::DatasetReport&) { return lzy::CatalogNote::Read::kNothing; };
   tool.engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset) { return lzy::Info(context, dataset); };
   tool.select = [&](lzy::ToolRun&, const std::string&, std::vector<lzy::DatasetRef>& datasets) {
     found.insert(found.end(), datasets.begin(), datasets.end());
     return Status::Ok();
   };
-  tool.run = [&](lzy::ToolRun& run) {
-    if (wish.rescan) Rescan(run, found);
-    if (run.comm().rank() == 0) Show(run, wish);
-  };
+  tool.run = [&](lzy::ToolRun& run) { Run(run, wish, found); };
   return lzy::RunTool(tool, argc, argv);
 }

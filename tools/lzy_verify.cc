@@ -2,11 +2,69 @@
 // (docs/design.md §15).
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/printable.h"
+#include "comm/records.h"
+#include "common/losses.h"
 #include "common/tool.h"
+#include "names/unprotected.h"
+
+namespace {
+
+// Of a list on the screen; --json has all.
+constexpr std::size_t kMostFiles = 20;
+
+/// Files below `directory` that have no sidecar, as any rank sees them, without those of the catalogue. Collective.
+lzy::Result<std::vector<std::string>> Unprotected(lzy::ToolRun& run, const std::string& directory) {
+  const auto mine = lzy::FindUnprotected(run.fs(), directory);
+  // What is not on this node may be on another one. That it cannot be listed was told when its datasets were looked for.
+  LZY_ASSIGN_OR_RETURN(auto all, lzy::UniteRecords(run.comm(), mine.ok() ? *mine : std::vector<std::string>()));
+  const std::string catalog = lzy::CatalogInUse(run.options());
+  std::erase_if(all, [&](const std::string& path) { return lzy::IsOfCatalog(path, catalog); });
+  const std::set<std::string> once(all.begin(), all.end());
+  return std::vector<std::string>(once.begin(), once.end());
+}
+
+/// Says how many files nothing protects; `all`: names them, and they count. Collective.
+void TellUnprotected(lzy::ToolRun& run, bool all) {
+  lzy::Json list = lzy::Json::array();
+  std::size_t count = 0;
+  bool any = false;
+  for (const std::string& path : run.arguments().paths) {
+    const auto stat = run.fs().Stat(path);
+    if (!lzy::OnAnyRank(run.comm(), stat.ok() && stat->type == lzy::FileStat::Type::kDirectory)) continue;
+    any = true;
+    const auto files = Unprotected(run, path);
+    if (!files.ok()) return run.Fail(files.status());
+    if (files->empty()) continue;
+    count += files->size();
+    const std::string which = fmt::format("{}: {} {}", lzy::Printable(path), lzy::Plural(files->size(), "file"), files->size() == 1 ? "is" : "are");
+    if (!all) {
+      run.Say(which + " not protected; --all names them\n");
+      continue;
+    }
+    std::string names;
+    for (std::size_t i = 0; i < files->size() && i < kMostFiles; ++i) names += fmt::format("  {}\n", lzy::Printable((*files)[i]));
+    if (files->size() > kMostFiles) names += fmt::format("  and {} more; --json lists all of them\n", files->size() - kMostFiles);
+    names += fmt::format("  to protect them: lzy-protect {}\n", lzy::ShellQuote(path));
+    run.Finding(4, fmt::format("{} not protected", which), names);
+    for (const std::string& file : *files) list.push_back(file);
+  }
+  if (any) run.extra()["unprotected_files"] = count;
+  if (any && all) run.extra()["unprotected"] = std::move(list);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   lzy::VerifyRequest request;
   bool dry_run = false;
+  bool all = false;
+  std::vector<lzy::DatasetRef> found;
   std::vector<std::string> on_damage;
   lzy::Tool tool;
   tool.name = "lzy-verify";
@@ -19,6 +77,7 @@ int main(int argc, char** argv) {
     arguments.AddFlag("--dry-run", dry_run, "with --repair: print what would be repaired, and change nothing");
     arguments.AddFlag("--force", request.force,
                       "with --repair: also reset stale and at-risk blocks to their committed content");
+    arguments.AddFlag("--all", all, "fail with exit code 4 if there are files below a directory PATH that are not protected, and name them");
     lzy::AddOnDamage(arguments, on_damage);
   };
   tool.check_options = [&] {
@@ -32,6 +91,18 @@ int main(int argc, char** argv) {
   };
   tool.note = [](const lzy::DatasetReport&) { return lzy::CatalogNote::Read::kWhole; };
   tool.on_damage = [&] { return on_damage.empty() ? std::string() : on_damage.back(); };
+  tool.select = [&](lzy::ToolRun& run, const std::string&, std::vector<lzy::DatasetRef>& datasets) {
+    LZY_RETURN_IF_ERROR(lzy::DropCatalogFiles(run, datasets));
+    found.insert(found.end(), datasets.begin(), datasets.end());
+    return lzy::Status::Ok();
+  };
+  tool.run = [&](lzy::ToolRun& run) {
+    run.HandleNamed();
+    if (run.Interrupted()) return;
+    lzy::FindLosses(run, found);
+    lzy::ReportLosses(run);
+    TellUnprotected(run, all);
+  };
   tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {
     // A dry run of a repair is a plain check. Only the wording of its report differs (Action::kRepairDryRun).
     lzy::VerifyRequest now = request;

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/file.h"
 #include "catalog/event_objects.h"
+#include "request/deletion_record.h"
 
 namespace lzy {
 namespace {
@@ -107,18 +107,7 @@ std::string Base(const std::string& directory) {
 }  // namespace
 
 std::string Catalog::DefaultPath(const std::function<const char*(const char*)>& getenv_like) {
-  const auto get = [&](const char* name) { return getenv_like ? getenv_like(name) : std::getenv(name); };
-  // The XDG specification says to ignore paths that are not absolute.
-  const auto absolute = [](const char* path) { return path != nullptr && *path == '/'; };
-  std::string directory;
-  if (const char* state = get("XDG_STATE_HOME"); absolute(state)) {
-    directory = state;
-  } else if (const char* home = get("HOME"); absolute(home)) {
-    directory = JoinPath(home, ".local/state");
-  } else {
-    return "";
-  }
-  return JoinPath(directory, "lzy/catalog.sqlite");
+  return DefaultCatalogPath(getenv_like);
 }
 
 Status Catalog::Named(const Status& status) const {
@@ -172,17 +161,25 @@ Result<std::optional<CatalogDataset>> Catalog::Find(const std::string& path) {
   return rows->empty() ? std::optional<CatalogDataset>() : std::move(rows->front());
 }
 
-Result<std::vector<CatalogEvent>> Catalog::OpenDamage(const std::string& directory) {
+Result<std::vector<CatalogEvent>> Catalog::OpenEvents(const char* what, const std::string& directory) {
   auto rows = [&]() -> Result<std::vector<CatalogEvent>> {
     LZY_ASSIGN_OR_RETURN(
         Statement statement,
-        database_.Prepare(fmt::format("SELECT {} FROM events e JOIN datasets d ON d.id = e.dataset WHERE e.what = 'damage' AND "
+        database_.Prepare(fmt::format("SELECT {} FROM events e JOIN datasets d ON d.id = e.dataset WHERE e.what {} AND "
                                       "e.ended = 0 AND e.dataset IN (SELECT id FROM datasets WHERE {}) ORDER BY d.path, e.path, e.offset",
-                                      event_columns_, kBelow)));
+                                      event_columns_, what, kBelow)));
     statement.Bind(Base(directory));
     return All<CatalogEvent>(statement, EventOf);
   }();
   return rows.ok() ? std::move(rows) : Named(rows.status());
+}
+
+Result<std::vector<CatalogEvent>> Catalog::OpenDamage(const std::string& directory) {
+  return OpenEvents("= 'damage'", directory);
+}
+
+Result<std::vector<CatalogEvent>> Catalog::OpenLosses(const std::string& directory) {
+  return OpenEvents("IN ('vanished', 'unprotected')", directory);
 }
 
 Result<std::vector<CatalogEvent>> Catalog::Events(const std::string& directory, std::size_t most) {
@@ -237,6 +234,17 @@ std::string CatalogPath(const std::string& path, bool pattern) {
   if (pattern) return whole.string();
   const std::filesystem::path directory = std::filesystem::canonical(whole.parent_path(), failed);
   return failed ? whole.string() : (directory / whole.filename()).string();
+}
+
+// The base name tells nearly always, and costs nothing.
+bool IsOfCatalog(const std::string& path, const std::string& catalog) {
+  const std::string name = BaseNameOf(catalog);
+  if (catalog.empty() || !BaseNameOf(path).starts_with(name)) return false;
+  const std::string rest = BaseNameOf(path).substr(name.size());
+  for (const char* beside : {"", "-wal", "-shm", "-journal", ".deleted", ".deleted.old"}) {
+    if (rest == beside) return DirectoryOf(CatalogPath(path, false)) == DirectoryOf(CatalogPath(catalog, false));
+  }
+  return false;
 }
 
 }  // namespace lzy

@@ -25,7 +25,9 @@ struct CatalogDataset {
   std::string kind;  ///< "shared" or "set"
   std::string uuid;
   std::string root;
-  std::string state;  ///< as in reports, or "gone": neither the data nor a sidecar is there
+  /// As in reports; or "vanished": neither the data nor a sidecar is there, and nobody is known to have wanted that; or
+  /// "gone": it is no business of anybody any more.
+  std::string state;
   int exit_code = 0;
   std::uint32_t devices = 0, parity = 0, groups = 0, block_size = 0;
   std::uint64_t bytes = 0, sidecar_bytes = 0, generation = 0;
@@ -39,14 +41,15 @@ struct CatalogDataset {
   bool waits = false;
 };
 
-/// Something that happened. Damage is an event that lasts until it is repaired.
+/// Something that happened. Damage is an event that lasts until it is repaired; "vanished" and "unprotected" last until
+/// the dataset is protected again, or somebody acknowledges them.
 struct CatalogEvent {
   std::int64_t id = 0;
   std::int64_t time = 0;
   std::int64_t dataset = 0;  ///< 0: it is about a run of a tool
   std::string dataset_path;
   std::string tool;
-  /// "damage", "transient", "protected", "removed", "moved", "replaced", "gone", "run".
+  /// "damage", "transient", "protected", "removed", "moved", "replaced", "vanished", "unprotected", "gone", "run".
   std::string what;
   std::string path;   ///< damage: the file. moved: the old path
   std::string part;   ///< damage: data, parity, metadata
@@ -84,6 +87,19 @@ struct CatalogPlace {
   std::uint64_t open = 0;
 };
 
+/// A dataset that the catalogue knows, and that is not where it was.
+struct CatalogLoss {
+  enum class Kind {
+    kVanished,     ///< neither data nor sidecar are there
+    kUnprotected,  ///< the data are there, without a sidecar
+    kWanted,       ///< either of them, and it is right so: `why` says why
+    kBack,         ///< it was one of the first two, and is protected again
+  };
+  std::int64_t dataset = 0;
+  Kind kind = Kind::kVanished;
+  std::string why = {};
+};
+
 /// What a note told that was not known before.
 struct CatalogNews {
   std::vector<Damage> damage;
@@ -95,8 +111,7 @@ class Catalog {
  public:
   /// The newest form of the file that this lzy knows (PRAGMA user_version).
   static int Version();
-  /// The file that is used if option catalog is not given: $XDG_STATE_HOME/lzy/catalog.sqlite, by default below
-  /// ~/.local/state. Empty: neither variable is an absolute path.
+  /// See DefaultCatalogPath.
   static std::string DefaultPath(const std::function<const char*(const char*)>& get = nullptr);
 
   /// Opens the file, makes it (kWrite only), and brings an older one up to date. The message names the file, and says
@@ -110,15 +125,18 @@ class Catalog {
   Result<std::vector<CatalogNews>> Note(const std::vector<std::pair<CatalogNote, DatasetReport>>& notes);
   /// A run of a tool: how much it read, and how fast.
   Status NoteRun(const std::string& tool, std::int64_t now, double seconds, std::uint64_t bytes, const std::string& how);
-  /// Datasets below `directory` (absolute) that `is_there` denies are gone. Returns how many went.
-  Result<std::size_t> DropMissing(const std::string& directory, std::int64_t now,
-                                  const std::function<bool(const CatalogDataset&)>& is_there);
+  /// Datasets that were found to be gone, or back; all or none. Those that last already need not be noted again.
+  Status NoteLosses(const std::string& tool, std::int64_t now, const std::vector<CatalogLoss>& losses);
+  /// Ends the losses that last and that `which` picks: somebody knows of them. Returns how many.
+  Result<std::size_t> Acknowledge(const std::string& tool, std::int64_t now, const std::function<bool(const CatalogEvent&)>& which);
 
   /// All datasets, by path; those below `directory` or equal to it, if it is given.
   Result<std::vector<CatalogDataset>> Datasets(const std::string& directory = "");
   Result<std::optional<CatalogDataset>> Find(const std::string& path);
   /// Damage that lasts; and the newest events, at most `most` (0: all), oldest first. `directory` as above.
   Result<std::vector<CatalogEvent>> OpenDamage(const std::string& directory = "");
+  /// The same of "vanished" and "unprotected", by path of the dataset.
+  Result<std::vector<CatalogEvent>> OpenLosses(const std::string& directory = "");
   Result<std::vector<CatalogEvent>> Events(const std::string& directory = "", std::size_t most = 0);
   /// All places where damage was found, those with most damage since `since` first. `directory` as above.
   Result<std::vector<CatalogPlace>> Places(const std::string& directory, std::int64_t since);
@@ -132,6 +150,8 @@ class Catalog {
         dataset_columns_(std::move(dataset_columns)),
         event_columns_(std::move(event_columns)) {}
   Status Named(const Status& status) const;
+  /// Events that last and are one of `what` (SQL), below `directory`.
+  Result<std::vector<CatalogEvent>> OpenEvents(const char* what, const std::string& directory);
   Database database_;
   std::string path_;
   std::string dataset_columns_, event_columns_;  // those that this form has
@@ -140,6 +160,13 @@ class Catalog {
 /// The path by which the catalogue knows a dataset: absolute, with links in its directory resolved. `path` may be a
 /// pattern, whose directory part is taken as it is.
 std::string CatalogPath(const std::string& path, bool pattern);
+
+/// Whether `path` is the file `catalog` (may be empty: there is none), or one of those beside it: SQLite's journals, and the
+/// notes of deletions. Such a file changes all the time, so there is no use in protecting it.
+bool IsOfCatalog(const std::string& path, const std::string& catalog);
+
+/// Ends what lasts of "vanished" and "unprotected" (losses.cc).
+Status EndLosses(Database& database, std::int64_t dataset, std::int64_t now, const std::string& outcome);
 
 /// Makes or updates the tables (migrations.cc).
 Status Migrate(Database& database);

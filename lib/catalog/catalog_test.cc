@@ -185,20 +185,85 @@ TEST_F(CatalogTest, ARenamedFileKeepsItsHistoryAndACopyGetsItsOwn) {
   EXPECT_EQ(Get(catalog, here).id, 0);
 }
 
-TEST_F(CatalogTest, OnlyDatasetsBelowADirectoryAreDropped) {
+TEST_F(CatalogTest, ADirectoryIsNotItsNeighboursOfTheSameBeginning) {
   Catalog catalog = Open();
   for (const char* path : {"/d/a", "/d/b", "/d0", "/dd/a"}) Note(catalog, Report(path, DatasetState::kIntact, path), kDay);
   const auto below = catalog.Datasets("/d");
   ASSERT_OK(below.status());
   ASSERT_THAT(*below, SizeIs(2));
-  const auto gone = catalog.DropMissing("/d", 2 * kDay, [](const CatalogDataset& dataset) { return dataset.path == "/d/b"; });
-  ASSERT_OK(gone.status());
-  EXPECT_EQ(*gone, 1u);
-  EXPECT_EQ(Get(catalog, "/d/a").state, "gone");
-  EXPECT_EQ(Get(catalog, "/d/b").state, "intact");
-  EXPECT_EQ(Get(catalog, "/dd/a").state, "intact");
-  Note(catalog, Report("/d/a", DatasetState::kIntact, "/d/a"), 3 * kDay);
-  EXPECT_EQ(Get(catalog, "/d/a").state, "intact");
+}
+
+class CatalogLosses : public CatalogTest {
+ protected:
+  CatalogLosses() : catalog_(Open()) {
+    for (const char* path : {"/d/a", "/d/b", "/e/a"}) Note(catalog_, Report(path, DatasetState::kIntact, path), kDay);
+  }
+  void Lose(const std::string& path, CatalogLoss::Kind kind, std::int64_t now, const std::string& why = "") {
+    EXPECT_OK(catalog_.NoteLosses("lzy-test", now, {{Get(catalog_, path).id, kind, why}}));
+  }
+  std::vector<std::string> Open(const std::string& directory) {
+    const auto open = catalog_.OpenLosses(directory);
+    EXPECT_OK(open.status());
+    std::vector<std::string> out;
+    for (const CatalogEvent& event : *open) out.push_back(event.dataset_path + ":" + event.what);
+    return out;
+  }
+  using CatalogTest::Open;
+  Catalog catalog_;
+};
+
+TEST_F(CatalogLosses, LastUntilSomebodyAcknowledgesThem) {
+  Lose("/d/a", CatalogLoss::Kind::kVanished, 2 * kDay);
+  Lose("/e/a", CatalogLoss::Kind::kUnprotected, 2 * kDay);
+  EXPECT_EQ(Get(catalog_, "/d/a").state, "vanished");
+  EXPECT_EQ(Get(catalog_, "/d/a").exit_code, 4);
+  EXPECT_THAT(Open(""), ElementsAre("/d/a:vanished", "/e/a:unprotected"));
+  EXPECT_THAT(Open("/d"), ElementsAre("/d/a:vanished"));
+  const auto ended = catalog_.Acknowledge("lzy-test", 3 * kDay, [](const CatalogEvent& event) { return event.dataset_path == "/d/a"; });
+  ASSERT_OK(ended.status());
+  EXPECT_EQ(*ended, 1u);
+  EXPECT_THAT(Open(""), ElementsAre("/e/a:unprotected"));
+  EXPECT_EQ(Get(catalog_, "/d/a").state, "gone");
+  EXPECT_EQ(Get(catalog_, "/d/a").exit_code, 0);
+}
+
+TEST_F(CatalogLosses, EndWhenTheDatasetIsProtectedAgain) {
+  Lose("/d/a", CatalogLoss::Kind::kVanished, 2 * kDay);
+  Lose("/d/b", CatalogLoss::Kind::kUnprotected, 2 * kDay);
+  Note(catalog_, Report("/d/a", DatasetState::kIntact, "/d/a"), 3 * kDay);
+  EXPECT_THAT(Open(""), ElementsAre("/d/b:unprotected"));
+  EXPECT_EQ(Get(catalog_, "/d/a").state, "intact");
+  // Seen, but not read: what is there now may be anything.
+  Lose("/d/b", CatalogLoss::Kind::kBack, 4 * kDay);
+  EXPECT_THAT(Open(""), IsEmpty());
+  EXPECT_EQ(Get(catalog_, "/d/b").state, "intact");
+  EXPECT_EQ(Get(catalog_, "/d/b").last_verified, 0);
+}
+
+TEST_F(CatalogLosses, AWantedOneIsNoneAndTakesItsDamageAlong) {
+  DatasetReport report = Report("/d/a", DatasetState::kDamaged, "/d/a");
+  report.damage = {Bad("/d/a", 0, 10)};
+  Note(catalog_, report, 2 * kDay);
+  Lose("/d/a", CatalogLoss::Kind::kWanted, 3 * kDay, "deleted on purpose");
+  EXPECT_THAT(Open(""), IsEmpty());
+  EXPECT_EQ(Get(catalog_, "/d/a").state, "gone");
+  EXPECT_THAT(Happened(catalog_), ElementsAre("damage:dataset is gone", "gone:deleted on purpose"));
+}
+
+TEST_F(CatalogLosses, WhatIsFoundUnderAnotherNameIsNoneAnyMore) {
+  Lose("/d/a", CatalogLoss::Kind::kVanished, 2 * kDay);
+  Note(catalog_, Report("/d/moved", DatasetState::kIntact, "/d/a"), 3 * kDay);
+  EXPECT_THAT(Open(""), IsEmpty());
+  EXPECT_EQ(Get(catalog_, "/d/moved").state, "intact");
+}
+
+TEST(IsOfCatalog, TheFileAndWhatLiesBesideIt) {
+  for (const char* name : {"c.sqlite", "c.sqlite-wal", "c.sqlite-shm", "c.sqlite-journal", "c.sqlite.deleted", "c.sqlite.deleted.old"}) {
+    EXPECT_TRUE(IsOfCatalog(std::string("/tmp/../tmp/") + name, "/tmp/c.sqlite")) << name;
+  }
+  EXPECT_FALSE(IsOfCatalog("/tmp/c.sqlite-data", "/tmp/c.sqlite"));
+  EXPECT_FALSE(IsOfCatalog("/usr/c.sqlite", "/tmp/c.sqlite"));
+  EXPECT_FALSE(IsOfCatalog("/tmp/c.sqlite", ""));
 }
 
 TEST_F(CatalogTest, WorseIsToldOnce) {

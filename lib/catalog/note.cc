@@ -64,6 +64,7 @@ class Noting {
     if (note_.removed) {
       LZY_RETURN_IF_ERROR(AddEvent("removed"));
       LZY_RETURN_IF_ERROR(EndDamage("protection removed"));
+      LZY_RETURN_IF_ERROR(EndLosses(database_, row_.id, note_.now, "protection removed"));
       row_.state = "gone";
       row_.exit_code = 0;
       return Store();
@@ -118,6 +119,7 @@ class Noting {
   // that of the new one, unless it is found again.
   Status NoteIdentity() {
     if (report_.uuid.empty()) return Status::Ok();
+    if (known_ && row_.exit_code != 0) LZY_RETURN_IF_ERROR(EndLosses(database_, row_.id, note_.now, "protected again"));
     const bool replaced = !row_.uuid.empty() && (row_.uuid != report_.uuid || report_.generation < row_.generation);
     if (known_ && replaced) {
       LZY_RETURN_IF_ERROR(AddEvent("replaced"));
@@ -337,30 +339,6 @@ Status Catalog::NoteRun(const std::string& tool, std::int64_t now, double second
     return insert.Bind(now).Bind(tool).Bind(bytes).Bind(seconds).Bind(how).Run();
   };
   return Named(add());
-}
-
-Result<std::size_t> Catalog::DropMissing(const std::string& directory, std::int64_t now,
-                                         const std::function<bool(const CatalogDataset&)>& is_there) {
-  LZY_ASSIGN_OR_RETURN(const std::vector<CatalogDataset> all, Datasets(directory));
-  std::size_t gone = 0;
-  const Status done = database_.Transact([&]() -> Status {
-    gone = 0;
-    for (const CatalogDataset& dataset : all) {
-      if (dataset.state == "gone" || is_there(dataset)) continue;
-      LZY_ASSIGN_OR_RETURN(Statement update, database_.Prepare("UPDATE datasets SET state = 'gone', exit_code = 0 WHERE id = ?"));
-      LZY_RETURN_IF_ERROR(update.Bind(dataset.id).Run());
-      LZY_ASSIGN_OR_RETURN(Statement end, database_.Prepare("UPDATE events SET ended = ?, outcome = 'dataset is gone' WHERE dataset = ? "
-                                                            "AND what = 'damage' AND ended = 0"));
-      LZY_RETURN_IF_ERROR(end.Bind(now).Bind(dataset.id).Run());
-      LZY_ASSIGN_OR_RETURN(Statement insert,
-                           database_.Prepare("INSERT INTO events (time, dataset, tool, what) VALUES (?, ?, '', 'gone')"));
-      LZY_RETURN_IF_ERROR(insert.Bind(now).Bind(dataset.id).Run());
-      ++gone;
-    }
-    return Status::Ok();
-  });
-  if (!done.ok()) return Named(done);
-  return gone;
 }
 
 }  // namespace lzy

@@ -1,11 +1,29 @@
 #include "catalog/scrub_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/numbers.h"
 
 namespace lzy {
+
+std::pair<std::size_t, double> PlaceOfShare(std::span<const ScrubCandidate> candidates, double share) {
+  double left = 0;
+  for (const ScrubCandidate& candidate : candidates) left += static_cast<double>(candidate.bytes) * share;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const auto bytes = static_cast<double>(candidates[i].bytes);
+    if (left < bytes) return {i, left / bytes};
+    left -= bytes;
+  }
+  return {0, 0};
+}
+
+double TurnOfDay(std::int64_t now, double share) {
+  constexpr std::int64_t kDay = 86'400'000'000'000;
+  const double turns = static_cast<double>(now / kDay) * share;
+  return turns - std::floor(turns);
+}
 
 std::vector<ScrubStep> PlanScrub(std::span<const ScrubCandidate> candidates, const ScrubLimits& limits) {
   const auto age = [&](std::size_t i) {
@@ -14,6 +32,7 @@ std::vector<ScrubStep> PlanScrub(std::span<const ScrubCandidate> candidates, con
   };
   std::vector<std::size_t> order(candidates.size());
   std::iota(order.begin(), order.end(), 0);
+  std::ranges::rotate(order, order.begin() + static_cast<std::ptrdiff_t>(PlaceOfShare(candidates, limits.begin).first));
   std::ranges::stable_sort(order, {}, age);
   double left = 0;
   for (const ScrubCandidate& candidate : candidates) left += static_cast<double>(candidate.bytes) * limits.share;

@@ -69,5 +69,26 @@ TEST(ParseDuration, TakesUnits) {
   for (const char* bad : {"", "d", "-1d", "1 d", "1D", "300y", "1mm"}) EXPECT_FALSE(ParseDuration(bad)) << bad;
 }
 
+// Without a catalogue nothing is ever known to have been read.
+TEST(PlanScrub, ARunEachDayComesRound) {
+  const std::vector<ScrubCandidate> all = {{100}, {300}, {200}, {400}};
+  std::vector<std::size_t> first;
+  for (int day = 0; day < 10; ++day) {
+    const auto steps = PlanScrub(all, {.now = kADay, .share = 0.1, .begin = TurnOfDay(day * kADay + 5, 0.1)});
+    ASSERT_FALSE(steps.empty());
+    first.push_back(steps[0].candidate);
+  }
+  EXPECT_THAT(first, ElementsAre(0, 1, 1, 1, 2, 2, 3, 3, 3, 3));
+}
+
+TEST(PlanScrub, APlaceInsideOfACandidate) {
+  const std::vector<ScrubCandidate> all = {{100}, {300}, {600}};
+  EXPECT_EQ(PlaceOfShare(all, 0), std::pair(std::size_t{0}, 0.0));
+  EXPECT_EQ(PlaceOfShare(all, 0.25), std::pair(std::size_t{1}, 0.5));
+  EXPECT_EQ(PlaceOfShare(all, 1), std::pair(std::size_t{0}, 0.0));
+  EXPECT_EQ(PlaceOfShare({}, 0.5), std::pair(std::size_t{0}, 0.0));
+  EXPECT_EQ(PlaceOfShare(std::vector<ScrubCandidate>{{0}, {0}}, 0.5), std::pair(std::size_t{0}, 0.0));
+}
+
 }  // namespace
 }  // namespace lzy

@@ -3,17 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/printable.h"
 
 namespace lzy {
 namespace {
 
-constexpr const char* kStates[] = {"intact", "damaged", "unrepairable", "stale", "at-risk", "unprotected"};
+constexpr const char* kStates[] = {"intact", "damaged", "unrepairable", "stale", "at-risk", "unprotected", "vanished"};
 
 // When this was last verified; a dataset that never was counts from the day when it became known.
-std::int64_t VerifiedOrSeen(const CatalogDataset& dataset) {
-  return dataset.last_verified != 0 ? dataset.last_verified : dataset.first_seen;
+std::int64_t VerifiedOrSeen(const CatalogDataset& dataset, std::int64_t now) {
+  const std::int64_t verified = VerifiedBefore(dataset, now);
+  return verified != 0 ? verified : std::min(dataset.first_seen, now);
+}
+
+// The order of exit codes; but what vanished is worse than what changed.
+int Gravity(const CatalogDataset& dataset) {
+  constexpr int kOrder[] = {2, 1, 9, 4};
+  const auto* const at = std::ranges::find(kOrder, dataset.exit_code);
+  return dataset.state == "vanished" ? 3 : static_cast<int>(at - std::begin(kOrder)) * 2;
 }
 
 /// The value of a label, as the format wants it: UTF-8, with backslash and quote escaped. Control characters and other
@@ -48,6 +57,10 @@ double Number(std::uint64_t value) {
 
 }  // namespace
 
+std::int64_t VerifiedBefore(const CatalogDataset& dataset, std::int64_t now) {
+  return dataset.last_verified > now ? 0 : dataset.last_verified;
+}
+
 CatalogSummary SummarizeCatalog(const CatalogSummaryInput& input) {
   CatalogSummary out;
   out.now = input.now;
@@ -60,15 +73,20 @@ CatalogSummary SummarizeCatalog(const CatalogSummaryInput& input) {
   }
   for (const CatalogDataset& dataset : input.datasets) {
     if (dataset.state == "gone") continue;
-    ++out.datasets;
     ++out.states[dataset.state];
+    if (dataset.state != "intact") out.not_intact.push_back(&dataset);
+    if (dataset.state == "vanished") continue;
+    ++out.datasets;
     out.bytes += dataset.bytes;
     out.sidecar_bytes += dataset.sidecar_bytes;
-    out.never_verified += dataset.last_verified == 0;
-    if (dataset.state != "intact") out.not_intact.push_back(&dataset);
-    if (out.oldest == nullptr || VerifiedOrSeen(dataset) < VerifiedOrSeen(*out.oldest)) out.oldest = &dataset;
+    const std::int64_t verified = VerifiedBefore(dataset, input.now);
+    out.never_verified += verified == 0;
+    out.verified_in_future += verified != dataset.last_verified;
+    const auto since = [&](const CatalogDataset& one) { return VerifiedOrSeen(one, input.now); };
+    if (out.oldest == nullptr || since(dataset) < since(*out.oldest)) out.oldest = &dataset;
   }
-  if (out.oldest != nullptr) out.oldest_ns = std::max<std::int64_t>(0, input.now - VerifiedOrSeen(*out.oldest));
+  std::ranges::stable_sort(out.not_intact, {}, [](const CatalogDataset* dataset) { return Gravity(*dataset); });
+  if (out.oldest != nullptr) out.oldest_ns = input.now - VerifiedOrSeen(*out.oldest, input.now);
   return out;
 }
 

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace lzy {
 namespace {
 
@@ -68,6 +71,41 @@ TEST(CatalogSummary, LabelsAreEscaped) {
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; ++at) {
     EXPECT_TRUE(at + 1 == text.size() || text[at + 1] == '#' || text.compare(at + 1, 4, "lzy_") == 0) << text.substr(at);
   }
+}
+
+TEST(CatalogSummary, TheGravestAreFirst) {
+  CatalogSummaryInput input{.datasets = {}, .places = {}, .last_scrub = {}, .now = 100 * kSecond};
+  const auto add = [&](const char* path, const char* state, int exit_code) {
+    input.datasets.push_back(Dataset(path, state, 80 * kSecond));
+    input.datasets.back().exit_code = exit_code;
+  };
+  add("/a", "unprotected", 4);
+  add("/b", "stale", 9);
+  add("/c", "vanished", 4);
+  add("/d", "damaged", 1);
+  add("/e", "unrepairable", 2);
+  add("/f", "intact", 0);
+  add("/g", "damaged", 1);
+  const CatalogSummary summary = SummarizeCatalog(input);
+  std::vector<std::string> paths;
+  for (const CatalogDataset* dataset : summary.not_intact) paths.push_back(dataset->path);
+  EXPECT_EQ(paths, (std::vector<std::string>{"/e", "/d", "/g", "/c", "/b", "/a"}));
+  // What vanished has no bytes, and nobody can verify it.
+  EXPECT_EQ(summary.datasets, 6u);
+  EXPECT_EQ(summary.bytes, 6000u);
+  EXPECT_EQ(summary.states.at("vanished"), 1u);
+}
+
+TEST(CatalogSummary, AVerificationInTheFutureCountsAsNone) {
+  const CatalogSummaryInput input{.datasets = {Dataset("/a", "intact", 80 * kSecond), Dataset("/b", "intact", 500 * kSecond)},
+                                  .places = {},
+                                  .last_scrub = {},
+                                  .now = 100 * kSecond};
+  const CatalogSummary summary = SummarizeCatalog(input);
+  EXPECT_EQ(summary.never_verified, 1u);
+  EXPECT_EQ(summary.verified_in_future, 1u);
+  EXPECT_EQ(summary.oldest->path, "/b");
+  EXPECT_EQ(summary.oldest_ns, 50 * kSecond);
 }
 
 }  // namespace

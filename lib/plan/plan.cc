@@ -134,6 +134,10 @@ void Recommend(const PlanRequest& request, PlanTable& table) {
     if (a.loss_year != b.loss_year) return a.loss_year < b.loss_year;
     return a.overhead < b.overhead;
   };
+  if (!std::ranges::all_of(table.rows, [](const PlanRow& row) { return row.comparison.agrees(); })) {
+    table.recommendation = "none: chain and simulation differ, so at these rates the numbers above cannot be relied on";
+    return;
+  }
   const auto best = std::ranges::min_element(table.rows, better);
   table.recommended = static_cast<std::size_t>(best - table.rows.begin());
   table.reaches_target = best->loss_year <= request.target;

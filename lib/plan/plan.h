@@ -2,6 +2,7 @@
 // The table of lzy-plan: for each (n, m) what is lost, what it costs, and which one to take.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,7 +67,8 @@ struct PlanTable {
   std::vector<PlanRow> rows;
   std::vector<std::string> left_out;  ///< pairs (n, m) without a row, and why
   PlanWithout without;
-  std::size_t recommended = 0;  ///< index of rows
+  /// Index of rows. None: chain and simulation differ in some row, so nobody knows what is right.
+  std::optional<std::size_t> recommended;
   bool reaches_target = false;
   std::string recommendation;   ///< one line
 };

@@ -55,7 +55,7 @@ TEST(Plan, TakesTheLeastSpaceThatReachesTheTarget) {
     request.target = target;
     const PlanTable table = MakePlanTable(request).value();
     ASSERT_TRUE(table.reaches_target);
-    const PlanRow& best = table.rows[table.recommended];
+    const PlanRow& best = table.rows[table.recommended.value()];
     EXPECT_LE(best.loss_year, target);
     for (const PlanRow& row : table.rows) {
       EXPECT_TRUE(row.loss_year > target || row.overhead >= best.overhead);
@@ -65,7 +65,7 @@ TEST(Plan, TakesTheLeastSpaceThatReachesTheTarget) {
   const PlanTable table = MakePlanTable(request).value();
   EXPECT_FALSE(table.reaches_target);
   EXPECT_THAT(table.recommendation, HasSubstr("no row reaches it"));
-  for (const PlanRow& row : table.rows) EXPECT_GE(row.loss_year, table.rows[table.recommended].loss_year);
+  for (const PlanRow& row : table.rows) EXPECT_GE(row.loss_year, table.rows[table.recommended.value()].loss_year);
 }
 
 TEST(Plan, SaysWhatItLeavesOut) {

@@ -29,6 +29,7 @@
 #include "hooks/sets/sets.h"
 #include "mpi/mpi_communicator.h"
 #include "mpi/versions.h"
+#include "request/deletion_record.h"
 #include "request/options.h"
 #include "sidecar/names.h"
 
@@ -380,8 +381,29 @@ std::string PathToDelete(const char* name) {
   return deletes_it && !IsNeverProtected(*resolved) ? *resolved : std::string();
 }
 
+/// The catalogue in which the tools of this user keep their results; empty: none. The environment may name it relative to
+/// the directory in which the program started.
+std::string CatalogOfUser() {
+  const std::string& given = EnvironmentSettings().options.catalog;
+  if (given == "off") return "";
+  if (given.empty()) return DefaultCatalogPath();
+  return given.front() == '/' ? given : JoinPath(EnvironmentSettings().directory, given);
+}
+
+// A scrub must be able to tell this from a loss (request/deletion_record.h). Of files without a sidecar, nobody would miss
+// anything.
+void NoteDeletion(const std::string& path) {
+  const auto sidecar = SidecarPath(path);
+  if (!sidecar.ok() || !PosixFileSystem().Stat(*sidecar, /*follow=*/false).ok()) return;
+  const std::string catalog = CatalogOfUser();
+  if (catalog.empty()) return;
+  const Status noted = AppendDeletion(catalog, {WallClockNs(), path});
+  if (!noted.ok()) Say(EnvironmentSettings().options, Options::Log::kDebug, noted.message());
+}
+
 // The program has its file deleted already; a sidecar that stays is no error of the call.
 void ForgetDeleted(const std::string& path) {
+  NoteDeletion(path);
   const Status status = Forget(PosixFileSystem(), path);
   if (!status.ok()) Say(EnvironmentSettings().options, Options::Log::kInfo, status.message());
 }

@@ -48,6 +48,9 @@ class Catalogued(CliTest):
         return self.query("SELECT d.path, e.path, e.part, e.offset, e.length, e.ended != 0, e.outcome FROM events e JOIN datasets d "
                           "ON d.id = e.dataset WHERE e.what = ? ORDER BY e.id", what)
 
+    def real(self, name):
+        return os.path.realpath(self.path(name))
+
     def make(self, name, size, seed=1):
         piece = pattern_bytes(min(size, MIB), seed)
         self.write(name, piece * (size // len(piece)) + piece[:size % len(piece)])

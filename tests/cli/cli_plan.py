@@ -22,6 +22,13 @@ class Table(CliTest):
     def rows(self, *words):
         return {(row["group"], row["parity"]): row for row in self.plan(*words)["rows"]}
 
+    def test_nothing_is_recommended_if_the_methods_differ(self):
+        words = (*MACHINE, "--rot", "1e9/T/y", "--groups", "4", "--parities", "1,2")
+        text = self.check(0, "lzy-plan", *words).stdout
+        self.assertIn("chain and simulation differ by more than chance", text)
+        self.assertIn("recommended: none: chain and simulation differ, so", text)
+        self.assertIsNone(self.plan(*words)["recommended"])
+
     def test_a_table_that_ends_with_what_to_use(self):
         text = self.check(0, "lzy-plan", *MACHINE).stdout
         self.assertIn("64 devices with 16 GiB of data each on 16 nodes\n", text)

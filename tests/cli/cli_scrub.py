@@ -55,11 +55,12 @@ class Catalogue(Catalogued):
         self.make("d/b", 1000, seed=2)
         self.write("broken.sqlite", b"this is no SQLite file" * 100)
         for bad in ("broken.sqlite", "/proc/none/catalog.sqlite", "d"):
-            for words in (("lzy-protect",), ("lzy-verify",), ("lzy-scrub",)):
-                done = self.check(0, *words, "--catalog", bad, "d")
+            # A scrub without one does not know what was read and what is missing.
+            for words, code in ((("lzy-protect",), 0), (("lzy-verify",), 0), (("lzy-scrub",), 6)):
+                done = self.check(code, *words, "--catalog", bad, "d")
                 self.assertEqual(done.stderr.count("the catalogue is not used"), 1, done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-                self.assertEqual(self.check(0, *words, "--quiet", "--catalog", bad, "d").stderr, "")
+                self.assertEqual(self.check(code, *words, "--quiet", "--catalog", bad, "d").stderr.count("\n"), 1 if code else 0)
         self.assertEqual(self.read("broken.sqlite"), b"this is no SQLite file" * 100)
 
     def test_a_newer_catalogue_is_left_alone(self):
@@ -158,9 +159,10 @@ class Scrub(Catalogued):
         os.rename(self.path("d/.LZY.a"), self.path("d/.LZY.z"))
         for name in ("d/b", "d/.LZY.b"):
             os.remove(self.path(name))
-        done = self.check(0, "lzy-scrub", "--older-than", "1d", "d")
-        self.assertIn("are not there any more", done.stderr)
-        self.assertEqual(self.dataset("d/b")[0], "gone")
+        done = self.check(4, "lzy-scrub", "--older-than", "1d", "d")
+        self.assertIn(f"{self.real('d/b')}: vanished: ", done.stdout)
+        self.assertNotIn("d/a: vanished", done.stdout)
+        self.assertEqual(self.dataset("d/b")[0], "vanished")
         self.assertGreater(self.dataset("d/z")[1], verified)
         self.assertEqual(len(self.query("SELECT * FROM datasets WHERE path LIKE '%/d/a'")), 0)
         self.assertEqual(len(self.events("moved")), 1)
@@ -284,6 +286,16 @@ class Alerts(Catalogued):
 
 
 class ScrubUnderMpi(Catalogued):
+    def test_losses_and_unprotected_files(self):
+        for name in ("d/a", "d/b", "d/c"):
+            self.make(name, 1000)
+        self.check(0, "lzy-protect", "d")
+        os.remove(self.path("d/.LZY.a"))
+        for words in (("lzy-scrub",), ("lzy-verify", "--all")):
+            document = self.report(4, *words, "d", ranks=2)
+            self.assertEqual([(os.path.basename(loss["path"]), loss["what"]) for loss in document["losses"]], [("a", "unprotected")])
+        self.assertEqual(document["unprotected"], ["d/a"])
+
     def test_ranks_share_the_work_and_one_catalogue(self):
         self.make("d/big", 100 * MIB)
         for i in range(20):
@@ -296,6 +308,181 @@ class ScrubUnderMpi(Catalogued):
         self.assertEqual(set(first) | set(second), {"d/big"} | {f"d/{i:02}" for i in range(20)})
         self.assertEqual(sorted(os.path.basename(event[0]) for event in self.events("damage")), ["07", "big"])
         self.assertEqual(self.query("SELECT count(*) FROM datasets WHERE last_verified = 0"), [(0,)])
+
+
+class Losses(Catalogued):
+    """What was protected and is not any more."""
+
+    CRON = ("lzy-scrub", "--quiet", "--share", "5")
+
+    def protect(self, *names):
+        for name in names:
+            self.make(name, 1000, seed=len(name) + ord(name[-1]))
+        self.check(0, "lzy-protect", "d")
+        self.check(0, "lzy-scrub", "--quiet", "d")
+
+    def remove(self, *names):
+        for name in names:
+            os.remove(self.path(name))
+
+    def told(self, exit_code, *words):
+        """The losses that a tool reports, by name."""
+        return [(os.path.basename(loss["path"]), loss["what"]) for loss in self.report(exit_code, *words).get("losses", [])]
+
+    def test_the_shipped_line_tells_every_night_until_somebody_acknowledges(self):
+        self.protect("d/a", "d/b", "d/c", "d/e/f")
+        self.remove("d/a", "d/.LZY.a", "d/.LZY.b", "d/e/f", "d/e/.LZY.f")
+        for _ in range(2):
+            done = self.check(4, *self.CRON, "d")
+            self.assertEqual(done.stdout, "")
+            lines = [line.split(", noticed ")[0] for line in done.stderr.splitlines()]
+            self.assertEqual(lines, [f"lzy-scrub: {self.real('d/a')}: vanished: the file and its sidecar were deleted",
+                                     f"lzy-scrub: {self.real('d/b')}: is not protected any more: its sidecar was deleted",
+                                     f"lzy-scrub: {self.real('d/e/f')}: vanished: the file and its sidecar were deleted"])
+        self.assertEqual(self.told(4, "lzy-verify", "d"), [("a", "vanished"), ("b", "unprotected"), ("f", "vanished")])
+        text = self.check(4, "lzy-status").stdout
+        self.assertIn("state:     1 intact, 1 unprotected, 2 vanished\n", text)
+        self.check(0, "lzy-status", "--forget", "d/e")
+        # The pattern meets names of one directory only.
+        self.assertIn("nothing is missed there", self.check(3, "lzy-status", "--forget", "*").stderr)
+        # The printed commands do what they say.
+        commands = [line.split(": ", 1)[1] for line in text.splitlines() if "--forget" in line and "d/a" in line]
+        subprocess.run(commands[0], shell=True, check=True, cwd=self.scratch, env={**os.environ, "PATH": BIN}, capture_output=True)
+        self.check(0, "lzy-protect", "d/b")
+        self.assertEqual(self.check(0, *self.CRON, "d").stderr, "")
+        self.assertIn("state:     2 intact\n", self.check(0, "lzy-status").stdout)
+
+    def test_a_pattern_acknowledges_many(self):
+        self.protect("d/ck.1", "d/ck.2", "d/other")
+        self.remove("d/ck.1", "d/.LZY.ck.1", "d/ck.2", "d/.LZY.ck.2", "d/.LZY.other")
+        self.check(4, *self.CRON, "d")
+        self.assertIn("2 datasets will not be missed any more", self.check(0, "lzy-status", "--forget", "d/ck.*").stdout)
+        self.assertEqual(self.told(4, "lzy-scrub", "d"), [("other", "unprotected")])
+
+    def test_what_comes_back_is_none_any_more(self):
+        self.protect("d/a", "d/b")
+        os.rename(self.path("d"), self.path("away"))
+        os.mkdir(self.path("d"))
+        self.make("d/x", 1000)
+        self.check(0, "lzy-protect", "d")
+        self.assertEqual(self.told(4, "lzy-scrub", "d"), [("a", "vanished"), ("b", "vanished")])
+        for name in ("a", ".LZY.a", "b", ".LZY.b"):
+            os.rename(self.path(f"away/{name}"), self.path(f"d/{name}"))
+        self.assertEqual(self.told(0, "lzy-scrub", "d"), [])
+
+    def test_no_events_of_what_was_wanted(self):
+        self.protect("d/moved", "d/removed", "d/replaced", "d/into", "d/pruned")
+        os.mkdir(self.path("d/sub"))
+        for name in ("moved", ".LZY.moved"):
+            os.rename(self.path(f"d/{name}"), self.path(f"d/sub/{name}"))
+        for prefix in ("", ".LZY."):  # over another one
+            os.rename(self.path(f"d/{prefix}into"), self.path(f"d/{prefix}replaced"))
+        self.check(0, "lzy-protect", "--remove", "--yes", "--catalog", "off", "d/removed")
+        self.assertEqual(self.told(0, "lzy-verify", "--catalog", "off", "d"), [])
+        # With another catalogue: nobody told this one. But the notes beside it.
+        self.check(0, "lzy-protect", "d/removed")
+        self.check(0, "lzy-protect", "--remove", "--yes", "d/removed")
+        self.remove("d/removed", "d/pruned")
+        self.check(0, "lzy-protect", "--remove", "--yes", "--force", "d/pruned")
+        self.assertEqual(self.told(0, "lzy-scrub", "d"), [])
+        self.assertEqual(self.events("vanished") + self.events("unprotected"), [])
+
+    def test_a_set(self):
+        for rank in range(3):
+            self.make(f"d/s.{rank}", 1000, seed=rank)
+            self.make(f"d/t.{rank}", 1000, seed=rank)
+        self.make("d/a", 1000)
+        self.check(0, "lzy-protect", "d/s.%r", "d/t.%r", "d/a")
+        self.check(0, "lzy-scrub", "d")
+        for rank in range(3):
+            self.remove(f"d/s.{rank}", f"d/.LZY.s.{rank}", f"d/.LZY.t.{rank}")
+        self.assertEqual(self.told(4, "lzy-scrub", "d"), [("s.%r", "vanished"), ("t.%r", "unprotected")])
+        self.check(0, "lzy-status", "--forget", "d/s.%r")
+        self.check(0, "lzy-protect", "d/t.%r")
+        self.assertEqual(self.told(0, "lzy-scrub", "d"), [])
+
+    def test_a_directory_that_cannot_be_looked_into_says_nothing(self):
+        if os.geteuid() == 0:
+            self.skipTest("root may look everywhere")
+        self.protect("d/e/a", "d/b")
+        os.chmod(self.path("d/e"), 0)
+        self.addCleanup(os.chmod, self.path("d/e"), 0o700)
+        self.assertEqual(self.told(6, "lzy-scrub", "d"), [])
+
+    def test_a_link_is_protected_by_the_sidecar_of_its_target(self):
+        self.protect("d/b")
+        self.make("other/a", 1000)
+        os.symlink("../other/a", self.path("d/link"))
+        self.check(0, "lzy-protect", "d/link")
+        self.assertEqual(self.told(0, "lzy-scrub", "d"), [])
+        self.remove("other/.LZY.a")
+        self.assertEqual(self.told(4, "lzy-scrub", "d"), [("link", "unprotected")])
+
+    def test_rescan_finds_them_too(self):
+        self.protect("d/a", "d/b")
+        self.remove("d/.LZY.a")
+        text = self.check(4, "lzy-status", "--rescan", "d").stdout
+        self.assertIn("is not protected any more", text)
+
+    def test_on_damage_is_told_once(self):
+        self.protect("d/a", "d/b")
+        self.remove("d/a", "d/.LZY.a")
+        for told in (True, False):
+            self.check(4, "lzy-scrub", "--quiet", "--on-damage", "cat > told", "d")
+            self.assertEqual(os.path.exists(self.path("told")), told)
+            if told:
+                document = json.loads(self.read("told"))
+                self.assertEqual([one["path"] for one in document["datasets"]], [self.real("d/a")])
+                self.remove("told")
+
+    def test_without_a_usable_catalogue_each_day_reads_something_else(self):
+        for number in range(20):
+            self.make(f"d/{number:02}", 1000, seed=number)
+        self.check(0, "lzy-protect", "--catalog", "off", "d")
+        day = int(time.time() // 86400)
+        document = self.report(6, "lzy-scrub", "--share", "5", "--catalog", "/proc/none/c.sqlite", "d")
+        self.assertIn("the catalogue is not used", document["errors"][0]["message"])
+        # At midnight, it may be the next one.
+        self.assertIn([one["path"] for one in document["datasets"]], [[f"d/{(day + next) % 20:02}"] for next in (0, 1)])
+        self.assertEqual(len(self.check(6, *self.CRON, "--catalog", "/proc/none/c.sqlite", "d").stderr.splitlines()), 1)
+        # Nobody wants one.
+        self.check(0, *self.CRON, "--catalog", "off", "d")
+
+    def test_a_large_file_without_a_catalogue_is_not_read_from_its_beginning_each_day(self):
+        self.make("big", 70 * MIB)
+        self.check(0, "lzy-protect", "--catalog", "off", "--stripe", "64K", "big")
+        portion = self.report(0, "lzy-scrub", "--share", "13", "--catalog", "off", "big")["datasets"][0]["portion"]
+        begin = int(time.time() // 86400) * 0.13 % 1
+        self.assertIn(round((portion["first_row"] / portion["rows"] - begin) % 1, 1), (0, 0.1, 1))  # 0.1: at midnight
+
+
+class Unprotected(Catalogued):
+    """Files below a directory that have no sidecar."""
+
+    def test_are_counted_and_fail_if_asked(self):
+        for name in ("d/a", "d/b", "d/e/c", "d/.hidden"):
+            self.make(name, 1000, seed=ord(name[-1]))
+        self.check(0, "lzy-protect", "d/a")
+        self.assertIn("d: 2 files are not protected; --all names them\n", self.check(0, "lzy-verify", "d").stdout)
+        self.assertEqual(self.check(0, "lzy-verify", "--quiet", "d").stderr, "")
+        self.assertEqual(self.report(0, "lzy-verify", "d")["unprotected_files"], 2)
+        self.assertIn("  d/b\n  d/e/c\n", self.check(4, "lzy-verify", "--all", "d").stdout)
+        self.assertEqual(self.report(4, "lzy-verify", "--all", "d")["unprotected"], ["d/b", "d/e/c"])
+        self.assertIn("2 files are not protected", self.check(4, "lzy-verify", "--all", "--quiet", "d").stderr)
+        self.check(0, "lzy-protect", "d")
+        self.assertEqual(self.report(0, "lzy-verify", "--all", "d")["unprotected"], [])
+        self.assertNotIn("unprotected_files", self.report(0, "lzy-verify", "d/a"))
+
+    def test_the_catalogue_is_never_protected(self):
+        self.make("d/a", 1000)
+        for _ in range(2):
+            self.assertEqual([one["path"] for one in self.report(0, "lzy-protect", "--catalog", "d/c.sqlite", "d")["datasets"]], ["d/a"])
+        self.check(0, "lzy-verify", "--catalog", "d/c.sqlite", "--all", "d")
+        # Nor is one that is protected stale for ever.
+        self.check(0, "lzy-protect", "--catalog", "off", "d/c.sqlite")
+        for words in (("lzy-scrub",), ("lzy-verify",)):
+            self.check(0, *words, "--catalog", "d/c.sqlite", "d")
+        self.check(0, "lzy-status", "--catalog", "d/c.sqlite")
 
 
 if __name__ == "__main__":

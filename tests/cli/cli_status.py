@@ -110,8 +110,63 @@ class Status(Catalogued):
         os.remove(self.path("d/a"))
         self.assertEqual(json.loads(self.check(2, "lzy-status", "--json", "--rescan", "d").stdout)["states"]["unrepairable"], 1)
         os.remove(self.path("d/.LZY.a"))
-        self.assertEqual(json.loads(self.check(0, "lzy-status", "--json", "--rescan", "d").stdout)["datasets"], 1)
+        self.assertEqual(json.loads(self.check(4, "lzy-status", "--json", "--rescan", "d").stdout)["states"]["vanished"], 1)
         self.check(3, "lzy-status", "--rescan")
+
+    def test_the_gravest_are_named_first(self):
+        for number in range(30):
+            self.make(f"d/{number:02}", 1000, seed=number)
+        self.check(0, "lzy-protect", "--parity", "0", "d")
+        for number in range(29):
+            self.write(f"d/{number:02}", b"edited")
+        self.flip("d/29", 0)
+        self.check(2, "lzy-verify", "d")
+        text = self.check(2, "lzy-status").stdout
+        self.assertIn("and 10 more datasets", text)
+        self.assertRegex(text, r"(?m)^\S+/d/29: damaged beyond repair")
+        self.assertEqual(self.status(2)["not_intact"][0]["path"], self.real("d/29"))
+
+    def test_a_verification_in_the_future_is_none(self):
+        for name in ("a", "b"):
+            self.make(name, 1000)
+        self.check(0, "lzy-protect", "a", "b")
+        self.check(0, "lzy-verify", "a", "b")
+        with contextlib.closing(sqlite3.connect(self.catalog)) as database, database:
+            database.execute("UPDATE datasets SET last_verified = last_verified + ? WHERE path LIKE '%/b'", (10 * 86400 * 10**9,))
+        text = self.check(0, "lzy-status").stdout
+        self.assertRegex(text, r"verified:  1 in the future, which counts as never; oldest: \S+/b, known since ")
+        document = self.status(0)
+        self.assertEqual((document["never_verified"], document["verified_in_future"]), (1, 1))
+
+    def test_errors_have_the_schema_of_the_tool(self):
+        for words in (("lzy-status", "--bad"), ("lzy-status", "--forget"), ("lzy-status", "--catalog", "off"), ("lzy-plan", "--bad"),
+                      ("lzy-plan", "--devices", "0")):
+            document = json.loads(self.check(3, *words, "--json").stdout)
+            self.assertEqual((document["schema"], document["exit_code"]), (f"{words[0]}/1", 3), words)
+            self.assertEqual(document["errors"][0]["code"], "invalid-argument")
+            self.assertNotIn("datasets", document)
+
+    def test_names_that_are_no_utf8_are_told_as_bytes(self):
+        for raw in (b"x\xff", b"x\xfe"):
+            name = os.fsdecode(raw)
+            self.write(name, b"x" * 1000)
+            self.check(0, "lzy-protect", "--quiet", name)
+        names = [one["path_hex"] for one in self.report(0, "lzy-verify", ".")["datasets"]]
+        self.assertEqual(sorted(bytes.fromhex(name).split(b"/")[-1] for name in names), [b"x\xfe", b"x\xff"])
+
+    def test_info_tells_the_last_verdict(self):
+        self.make("a", 300000)
+        self.check(0, "lzy-protect", "a")
+        self.assertIn("a: not verified since its last commit; no verdict is known\n", self.check(0, "lzy-info", "a").stdout)
+        self.check(0, "lzy-verify", "a")
+        self.days_pass(3)
+        self.assertIn("a: not verified; last verdict: intact 3 days ago\n", self.check(0, "lzy-info", "a").stdout)
+        self.flip("a", 100)
+        self.check(1, "lzy-verify", "a")
+        self.assertIn("a: not verified; last verdict: damaged 0 seconds ago\n", self.check(0, "lzy-info", "a").stdout)
+        self.assertEqual(self.report(0, "lzy-info", "a")["datasets"][0]["last_verdict"]["state"], "damaged")
+        self.assertIn("a: not verified; no verdict is known\n", self.check(0, "lzy-info", "--catalog", "off", "a").stdout)
+        self.assertIsNone(self.report(0, "lzy-info", "--catalog", "off", "a")["datasets"][0]["last_verdict"])
 
     def test_nothing_is_written(self):
         self.make("a", 1000)

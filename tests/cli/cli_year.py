@@ -26,6 +26,7 @@ class Model(Catalogued):
         self.check(0, "lzy-protect", "--block-size", "4K", "--stripe", "4K", "d")
         self.check(0, "lzy-scrub", "d")
         self.found = set()
+        self.missed = set()  # deleted, and not acknowledged
         self.told = 0
         for day in range(days):
             self.days_pass(1)
@@ -76,6 +77,7 @@ class Model(Catalogued):
         for path in (name, self.sidecar(name)):
             os.remove(self.path(path))
         del self.rotten[name]
+        self.missed.add(name)
 
     @staticmethod
     def sidecar(name):
@@ -83,7 +85,7 @@ class Model(Catalogued):
         return f"{folder}/.LZY.{base}"
 
     def scrub(self, day, repair):
-        before = len(self.events("damage"))
+        before = self.news()
         words = ["--share", self.SHARE] + (["--repair"] if repair else [])
         done = self.run_tool("lzy-scrub", "--json", "--on-damage", f"echo told >> {self.path('log')}", *words, "d")
         document = json.loads(done.stdout)
@@ -102,6 +104,12 @@ class Model(Catalogued):
         self.check_promise(day)
         self.check_told(before)
         self.check_status(done.returncode)
+        if self.missed and day % 3 == 0:
+            self.check(0, "lzy-status", "--forget", *self.missed)
+            self.missed.clear()
+
+    def news(self):
+        return len(self.events("damage")) + len(self.events("vanished"))
 
     def check_promise(self, day):
         """Rot of more than PROMISE days ago has been found."""
@@ -111,7 +119,7 @@ class Model(Catalogued):
     def check_told(self, before):
         """The command runs if and only if there are new events: none is told twice."""
         told = self.read("log").count(b"told") if os.path.exists(self.path("log")) else 0
-        self.assertEqual(told - self.told, 1 if len(self.events("damage")) > before else 0)
+        self.assertEqual(told - self.told, 1 if self.news() > before else 0)
         self.told = told
         lasting = [(event[1], event[3]) for event in self.events("damage") if not event[5]]
         self.assertEqual(len(lasting), len(set(lasting)))
@@ -120,9 +128,10 @@ class Model(Catalogued):
         done = self.run_tool("lzy-status", "--json")
         status = json.loads(done.stdout)
         self.assertEqual(status["states"]["damaged"], len(self.found))
-        self.assertEqual({d["path"] for d in status["not_intact"]}, {os.path.realpath(self.path(n)) for n in self.found})
-        self.assertEqual(done.returncode, 1 if self.found else 0)
-        self.assertIn(scrub_code, (0, 1))
+        self.assertEqual({d["path"] for d in status["not_intact"]}, {os.path.realpath(self.path(n)) for n in self.found | self.missed})
+        self.assertEqual(status["states"]["vanished"], len(self.missed))
+        self.assertEqual(done.returncode, 1 if self.found else 4 if self.missed else 0)
+        self.assertIn(scrub_code, (1, 4) if self.missed else (0, 1))
         self.assertEqual(status["datasets"], len(self.rotten))
 
 

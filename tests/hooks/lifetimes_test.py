@@ -1,6 +1,8 @@
 """Files that are opened more than once, renamed, deleted, or not closed."""
 
 import os
+import shutil
+import tempfile
 import unittest
 
 from layered import Layer
@@ -32,6 +34,29 @@ class Lifetimes(Layer):
         os.symlink("f", self.path("link"))
         self.client("delete_it", name="link")
         self.assertEqual(self.files(), [".LZY.f", "f"])
+
+    def test_what_a_program_deletes_alarms_nobody(self):
+        state = tempfile.mkdtemp(prefix="lzy-state-")
+        self.addCleanup(shutil.rmtree, state)
+        # Options of programs, too: they come as LZY_CATALOG.
+        catalog = os.path.join(state, "c.sqlite")
+        for name in ("f", "by_hand", "plain", "kept"):
+            self.client("plain", name=name)
+        scrub = ("lzy-scrub", "--quiet", "--catalog", catalog, ".")
+        self.assertEqual(self.run_tool(*scrub).returncode, 0)
+        self.client("delete_it", name="f", catalog=catalog)
+        # Without a sidecar, there is nothing to note.
+        os.remove(self.path(".LZY.plain"))
+        os.remove(self.path("plain"))
+        self.client("plain", name="plain", layer=False)
+        self.client("delete_it", name="plain", catalog=catalog)
+        for name in ("by_hand", ".LZY.by_hand"):
+            os.remove(self.path(name))
+        done = self.run_tool(*scrub)
+        self.assertEqual(done.returncode, 4)
+        self.assertEqual(sorted(line.split(":")[1].strip() for line in done.stderr.splitlines()), [self.path("by_hand"), self.path("plain")])
+        with open(catalog + ".deleted", encoding="utf-8") as notes:
+            self.assertEqual([line.split(" ", 1)[1] for line in notes], [self.path("f") + "\n"])
 
     def test_written_through_a_link(self):
         os.mkdir(self.path("d"))

@@ -6,10 +6,15 @@
 
 namespace lzy {
 
+std::string CatalogInUse(const Options& options) {
+  if (options.catalog == "off") return "";
+  return options.catalog.empty() ? Catalog::DefaultPath() : options.catalog;
+}
+
 Bookkeeping::Bookkeeping(std::string tool, const Options& options, std::function<void(const std::string&)> warn)
     : tool_(std::move(tool)), warn_(std::move(warn)) {
   if (options.catalog == "off") return;
-  const std::string path = options.catalog.empty() ? Catalog::DefaultPath() : options.catalog;
+  const std::string path = CatalogInUse(options);
   if (path.empty()) {
     Drop({Code::kNotFound, "neither XDG_STATE_HOME nor HOME is an absolute path; name a file with --catalog FILE"});
     return;
@@ -24,6 +29,7 @@ Bookkeeping::Bookkeeping(std::string tool, const Options& options, std::function
 
 void Bookkeeping::Drop(const Status& status) {
   catalog_.reset();
+  failed_ = true;
   warn_(fmt::format("the catalogue is not used, so lzy-status will not know of this: {}", status.message()));
 }
 

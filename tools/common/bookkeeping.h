@@ -16,6 +16,9 @@
 
 namespace lzy {
 
+/// The file of the catalogue that `options` name; empty: none.
+std::string CatalogInUse(const Options& options);
+
 class Bookkeeping {
  public:
   /// Opens the catalogue that `options` name. `warn` is called at most once, with a complete sentence.
@@ -32,11 +35,16 @@ class Bookkeeping {
   /// Reports of datasets that were flushed and that had news: their damage is what was not known before. Without a
   /// catalogue all damage is news.
   const std::vector<DatasetReport>& news() const { return news_; }
+  /// True if there should be a catalogue, and it cannot be used.
+  bool failed() const { return failed_; }
+  /// News that no report of the engine tells.
+  void AddNews(DatasetReport report) { news_.push_back(std::move(report)); }
   /// What went wrong with the catalogue.
   void Drop(const Status& status);
 
  private:
   std::string tool_;
+  bool failed_ = false;
   std::function<void(const std::string&)> warn_;
   std::optional<Catalog> catalog_;
   std::vector<std::pair<CatalogNote, DatasetReport>> pending_;

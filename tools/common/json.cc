@@ -2,9 +2,13 @@
 
 #include "common/json.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "request/object_json.h"
 
 namespace lzy {
@@ -98,7 +102,39 @@ Json ToJson(const DatasetReport& report) {
   return out;
 }
 
-std::string Dump(const Json& json, bool one_line) {
+namespace {
+
+// The bytes of a text that is no UTF-8, in hexadecimal; null for all else.
+Json BytesOf(const Json& value) {
+  if (!value.is_string()) return nullptr;
+  const auto& text = value.get_ref<const std::string&>();
+  if (AsUtf8(text) == text) return nullptr;
+  std::string out;
+  for (const char c : text) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return out;
+}
+
+// Names of files may hold any bytes, JSON only UTF-8. A replacement could stand for several names, so the bytes are told
+// as well: "path_hex" beside "path". Sentences for people do without.
+void TellBytes(Json& json) {
+  Json more = Json::object();
+  for (auto item = json.begin(); item != json.end(); ++item) {
+    if (item->is_structured()) TellBytes(*item);
+    if (!json.is_object() || item.key() == "message" || item.key() == "warnings") continue;
+    Json bytes = BytesOf(*item);
+    if (item->is_array()) {
+      for (const Json& one : *item) bytes.push_back(BytesOf(one));
+      if (std::ranges::all_of(bytes, [](const Json& one) { return one.is_null(); })) continue;
+    }
+    if (!bytes.is_null()) more[item.key() + "_hex"] = std::move(bytes);
+  }
+  if (!more.empty()) json.update(more);
+}
+
+}  // namespace
+
+std::string Dump(Json json, bool one_line) {
+  if (!one_line) TellBytes(json);
   return json.dump(one_line ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -17,7 +17,7 @@ Json ToJson(const DatasetReport& report);
 /// A failure: "code" as a word, "message" for people.
 Json ToJson(const Status& status);
 /// The text of a document, ended by a newline; indented unless `one_line`. File names need not be UTF-8, but JSON
-/// must be: bytes that are not are replaced.
-std::string Dump(const Json& json, bool one_line);
+/// must be: bytes that are not are replaced. Unless `one_line`, a field KEY_hex then has the bytes of the field KEY.
+std::string Dump(Json json, bool one_line);
 
 }  // namespace lzy

@@ -41,6 +41,11 @@ std::string AgeText(std::int64_t ns) {
   return Plural(seconds / kDay, "day");
 }
 
+std::string AgoText(std::int64_t ns) {
+  constexpr std::int64_t kSkew = 120'000'000'000;
+  return ns < -kSkew ? "in the future" : AgeText(ns) + " ago";
+}
+
 std::string ObjectsText(const std::vector<DamagedObject>& objects, std::uint64_t left_off, std::size_t most) {
   std::vector<std::string> texts;
   for (const DamagedObject& object : objects) {
@@ -318,8 +323,8 @@ std::string InfoText(const DatasetReport& report) {
   out += fmt::format("\n  root:      {}\n", report.root.Hex());
   if (!report.key.empty()) out += fmt::format("  key:       {}\n", report.key);
   if (report.generation == 0) return out + "  commit:    none yet\n" + MapText(report);
-  out += fmt::format("  commit:    {}, {} ago, generation {}\n", TimeText(report.commit_time_ns),
-                     AgeText(WallClockNs() - report.commit_time_ns), report.generation);
+  out += fmt::format("  commit:    {}, {}, generation {}\n", TimeText(report.commit_time_ns),
+                     AgoText(WallClockNs() - report.commit_time_ns), report.generation);
   return out + MapText(report);
 }
 
@@ -373,15 +378,14 @@ std::string PhasesText(const Phases& phases) {
   return fmt::format("{:.3f} s{}", phases.total, parts);
 }
 
-std::string ReportText(const DatasetReport& given, Action action, const std::string& repeated, const std::string& again,
-                       const std::string& first) {
+std::string ReportText(const DatasetReport& given, Action action, const ReportWords& words) {
   // Texts are made of the printable copy, commands of the original.
   const DatasetReport report = PrintableReport(given);
   // If more was asked for than parity can do, the state is known and there is something to advise.
   const bool failed = !report.status.ok() && report.status.code() != Code::kBeyondRepair;
   std::string out;
   if (!failed || report.devices > 0) {
-    out += fmt::format("{}: {}", report.path, failed ? "failed" : StateText(report, action));
+    out += fmt::format("{}: {}", report.path, failed ? "failed" : words.state);
     if (report.devices > 0 && action != Action::kInfo) out += fmt::format(" ({})", WorkText(report));
     out += "\n";
   }
@@ -414,7 +418,7 @@ std::string ReportText(const DatasetReport& given, Action action, const std::str
   }
   // For a failure, FailureAdvice says what to do next.
   if (failed && report.state != DatasetState::kUnrepairable) return out;
-  return out + first + NextText(given, action, repeated, again);
+  return out + words.first + NextText(given, action, words.repeated, words.again);
 }
 
 }  // namespace lzy

@@ -27,12 +27,16 @@ enum class Action {
   kInfo
 };
 
+/// What a tool adds to the report of a dataset.
+struct ReportWords {
+  std::string state;     ///< StateText, or what the tool says instead
+  std::string first;     ///< lines that come before the command to type next
+  std::string repeated;  ///< options that the next command will need as this one did ("--key FILE "), or empty
+  std::string again;     ///< those that this command needs in addition when it is repeated ("--device 1 ")
+};
 /// The whole report of a dataset: several lines, each ended. Advice for a failed operation (report.status) is not in
-/// it: see FailureAdvice(). `repeated`: options that the next command will need as this one did ("--key FILE "), or
-/// empty. `again`: those that this command needs in addition when it is repeated ("--device 1 "). `first`: lines that
-/// come before the command to type next.
-std::string ReportText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again,
-                       const std::string& first);
+/// it: see FailureAdvice().
+std::string ReportText(const DatasetReport& report, Action action, const ReportWords& words);
 /// The state in a few words, as the first line of the report has it.
 std::string StateText(const DatasetReport& report, Action action);
 /// The total in seconds, then that of each phase that took any time.
@@ -48,6 +52,8 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
 /// A time span in words: "3 days", "2 hours". Two of a unit at least: "90 minutes" says more than "1 hour". Negative
 /// ones count as 0.
 std::string AgeText(std::int64_t ns);
+/// "3 days ago". A time that has not come yet by more than two minutes, which clocks may differ by, is "in the future".
+std::string AgoText(std::int64_t ns);
 /// What is wrong with a range, seen from outside: "differs from its hash".
 std::string CauseText(const Damage& damage);
 /// What lies in a damaged range, in short: "/fields/T chunk [3, 0], /grid (metadata) and 2 more". At most `most` are named.

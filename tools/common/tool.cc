@@ -56,21 +56,21 @@ void CatchSignals() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-// The document with schema "lzy-report/1".
-Json Document(const std::string& tool, int exit_code, double seconds, Json datasets) {
-  return {{"schema", "lzy-report/1"},
-          {"tool", tool},
-          {"exit_code", exit_code},
-          {"seconds", seconds},
-          {"datasets", std::move(datasets)}};
+// What --json prints if the tool has made no document of its own.
+Json Document(const Tool& tool, int exit_code, double seconds, Json datasets) {
+  Json document = {{"schema", tool.schema}, {"tool", tool.name}, {"exit_code", exit_code}};
+  if (tool.schema != Tool().schema) return document;
+  document["seconds"] = seconds;
+  document["datasets"] = std::move(datasets);
+  return document;
 }
 
 /// The end of a tool that fails before there is anything to report on: message, JSON document if one is expected,
 /// exit code.
-int EndEarly(const std::string& tool, bool speaks, int argc, char** argv, const Status& status) {
+int EndEarly(const Tool& tool, bool speaks, int argc, char** argv, const Status& status) {
   const int exit_code = ExitCodeOf(status);
   if (!speaks) return exit_code;
-  fmt::print(stderr, "{}: {}\n", tool, Printable(status.message()));
+  fmt::print(stderr, "{}: {}\n", tool.name, Printable(status.message()));
   // The words themselves are looked at, because they may not be parsed yet.
   if (std::any_of(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--json") == 0; })) {
     Json document = Document(tool, exit_code, 0, Json::array());
@@ -169,6 +169,16 @@ void ToolRun::Complain(const Status& status) {
 
 void ToolRun::Warn(const std::string& text) {
   if (!arguments_.quiet && options_.log >= Options::Log::kWarn) PrintOnStderr("warning: " + text);
+}
+
+void ToolRun::Finding(int exit_code, const std::string& text, const std::string& next) {
+  codes_.Add(exit_code);
+  if (arguments_.quiet) return PrintOnStderr(text);
+  Say(text + "\n" + next);
+}
+
+const std::string& ToolRun::tool_name() const {
+  return tool_.name;
 }
 
 // If both streams go to one place, their lines are in the order in which things happened.
@@ -415,16 +425,18 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   if (arguments_.quiet && report.status.ok() && ExitCodeOf(report) != 0) {
     PrintOnStderr(fmt::format("{}: {}", report.path, StateText(report, tool_.action())));
   }
+  Json entry = arguments_.json ? ToJson(report) : Json::object();
+  const std::string state = tool_.state_text ? tool_.state_text(*this, report, entry) : StateText(report, tool_.action());
   // The report, then what to type next.
   const std::string repeated = RepeatedOptions(options_);
-  Say(ReportText(report, tool_.action(), repeated, tool_.again ? tool_.again() : std::string(), AdviceBeforeRestore(*fs_, report)));
+  Say(ReportText(report, tool_.action(), {state, AdviceBeforeRestore(*fs_, report), repeated, tool_.again ? tool_.again() : std::string()}));
   if (!report.status.ok()) Say(AdviceAfterFailure(*fs_, report, dataset, tool_.action(), repeated));
   // --log=info: where the time went.
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
     PrintOnStderr(fmt::format("{}: {}", report.path, PhasesText(report.phases)));
   }
   // Kept to the end, since JSON is one document.
-  if (arguments_.json) json_->datasets.push_back(ToJson(report));
+  if (arguments_.json) json_->datasets.push_back(std::move(entry));
   if (tool_.after_dataset) tool_.after_dataset(*this, report);
 }
 
@@ -440,7 +452,9 @@ int ToolRun::Run() {
   const auto begin = std::chrono::steady_clock::now();
   const bool keeps_books = std::ranges::find(tool_.table_options, "catalog") != tool_.table_options.end();
   if (speaks_ && keeps_books && tool_.note && tool_.keeps_books()) {
-    books_ = std::make_unique<Bookkeeping>(tool_.name, options_, [this](const std::string& text) { Warn(text); });
+    books_ = std::make_unique<Bookkeeping>(tool_.name, options_, [this](const std::string& text) {
+      tool_.needs_books ? Fail({Code::kIo, text}) : Warn(text);
+    });
   }
   if (tool_.run) {
     tool_.run(*this);
@@ -484,7 +498,7 @@ int ToolRun::Finish(double seconds) {
   if (!speaks_) return exit_code;
   if (arguments_.json) {
     Json document = json_->document ? std::move(*json_->document)
-                                    : Document(tool_.name, exit_code, seconds, std::move(json_->datasets));
+                                    : Document(tool_, exit_code, seconds, std::move(json_->datasets));
     if (!json_->errors.empty()) document["errors"] = std::move(json_->errors);
     document.update(json_->extra);
     fmt::print("{}", Dump(document, false));
@@ -499,7 +513,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   Communicator& comm = session.comm();
   const bool speaks = comm.rank() == 0;
   // Without MPI every process is rank 0 of itself.
-  if (!session.status().ok()) return EndEarly(tool.name, speaks, argc, argv, session.status());
+  if (!session.status().ok()) return EndEarly(tool, speaks, argc, argv, session.status());
 
   // All ranks have the same command line, but not the same environment: so they agree on whether the options are
   // usable.
@@ -521,7 +535,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   const bool reports = std::ranges::find(tool.table_options, "report") != tool.table_options.end();
   if (usable.ok() && speaks && reports && !options->report.empty()) usable = CheckReportFile(options->report);
   usable = Agree(comm, usable);
-  if (!usable.ok()) return EndEarly(tool.name, speaks, argc, argv, usable);
+  if (!usable.ok()) return EndEarly(tool, speaks, argc, argv, usable);
   comm.SetTopology(options->topology);
   if (session.started_apart() > 0 && !arguments.quiet && options->log >= Options::Log::kWarn) {
     fmt::print(stderr,
@@ -543,24 +557,6 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
 bool OnAnyRank(Communicator& comm, bool here) {
   const auto anywhere = comm.AllReduceMax(here);
   return anywhere.ok() && *anywhere != 0;
-}
-
-void DropMissingBelow(ToolRun& run, const std::vector<DatasetRef>& found) {
-  std::set<std::string> there;
-  for (const DatasetRef& dataset : found) there.insert(CatalogPath(dataset.path, dataset.kind == DatasetKind::kSet));
-  for (const std::string& path : run.arguments().paths) {
-    std::error_code failed;
-    const auto real = std::filesystem::canonical(path, failed);
-    if (failed || !std::filesystem::is_directory(real, failed) || run.books()->catalog() == nullptr) continue;
-    const auto gone = run.books()->catalog()->DropMissing(real, WallClockNs(), [&](const CatalogDataset& dataset) {
-      return there.contains(dataset.path) || run.fs().Stat(dataset.path).ok();
-    });
-    if (!gone.ok()) return run.books()->Drop(gone.status());
-    if (*gone > 0) {
-      run.Warn(fmt::format("{}: {} that the catalogue knew {} not there any more; lzy-status --events names them", path,
-                           Plural(*gone, "dataset"), *gone == 1 ? "is" : "are"));
-    }
-  }
 }
 
 Result<std::uint64_t> ParseLimit(const std::vector<std::string>& given) {

@@ -40,6 +40,7 @@ class ToolRun {
   Communicator& comm() { return comm_; }
   const Arguments& arguments() const { return arguments_; }
   const Options& options() const { return options_; }
+  const std::string& tool_name() const;
 
   /// Prints text for people on stdout; nothing with --json or --quiet. Rank 0 prints, the others do nothing. `text`
   /// ends its own lines.
@@ -51,6 +52,9 @@ class ToolRun {
   void Fail(const Status& status, int exit_code);
   /// Something worth knowing, in complete sentences: on stderr, unless --quiet or --log=error.
   void Warn(const std::string& text);
+  /// Something that is wrong, but is not about a dataset that a PATH stands for: counts the exit code and prints `text`, one
+  /// line without its end, also with --quiet (then on stderr), and `next`, lines on what to type. On rank 0.
+  void Finding(int exit_code, const std::string& text, const std::string& next);
   /// Further fields of the JSON document.
   Json& extra();
   /// Counts a dataset that the tool judged itself: for the exit code.
@@ -133,6 +137,8 @@ struct Tool {
   std::string name;
   std::string summary;
   std::string changes;                     ///< what it modifies, for --help
+  /// Of its JSON document, also if it fails before there is one. Other schemas than this one have no list of datasets.
+  std::string schema = "lzy-report/1";
   /// Options of the engine's table, besides those that all tools take.
   std::vector<std::string> table_options;
   /// Which datasets a PATH stands for.
@@ -186,18 +192,19 @@ struct Tool {
   std::function<std::string()> on_damage = {};
   /// False: the catalogue is not opened for writing.
   std::function<bool()> keeps_books = [] { return true; };
+  /// True: a catalogue that should be there and cannot be used is an error, not a warning.
+  bool needs_books = false;
   /// False: reports are neither printed nor counted; the catalogue gets them.
   std::function<bool()> tells = [] { return true; };
+  /// The state of a dataset in words, instead of StateText; may add to its entry of the JSON document. Rank 0 only. May be
+  /// empty.
+  std::function<std::string(ToolRun&, const DatasetReport&, Json& entry)> state_text = {};
   /// Called with each report, on rank 0 only, so it must not communicate. May be empty.
   std::function<void(ToolRun&, const DatasetReport&)> after_dataset = {};
 };
 
 /// True on all ranks if `here` is true on any of them; false if the ranks cannot talk to each other. Collective.
 bool OnAnyRank(Communicator& comm, bool here);
-
-/// Tells the catalogue which datasets below the PATHs are not there any more: neither in `found` nor as a file. Warns of
-/// them. Rank 0 only.
-void DropMissingBelow(ToolRun& run, const std::vector<DatasetRef>& found);
 
 /// The value of an option --limit, in bytes per second: the last one given, 0 if there is none.
 Result<std::uint64_t> ParseLimit(const std::vector<std::string>& given);

@@ -12,6 +12,7 @@ const kStates = {
   stale: ["var(--quiet)", "M1,4 H13 V10 H1Z"],
   "at-risk": ["var(--missing)", "M7,1 L13,7 L7,13 L1,7Z"],
   unprotected: ["none", "M2,2 H12 V12 H2Z"],
+  vanished: ["none", "M7,1 A6,6 0 1 0 7,13 A6,6 0 1 0 7,1Z"],
   gone: ["none", "M2,7 H12"],
 };
 function badge(state) {
@@ -22,8 +23,10 @@ function badge(state) {
   return element("span", { class: "badge" }, svg.node(), printable(state));
 }
 
+// A time in the future is that of a clock that was set back, and says nothing.
+const agoText = (time, now) => (time > now + 120 ? "in the future" : `${formatAge(Math.max(0, now - time))} ago`);
 function verifiedText(dataset, now) {
-  return dataset.last_verified === 0 ? "never" : `${formatAge(now - dataset.last_verified)} ago`;
+  return dataset.last_verified === 0 ? "never" : agoText(dataset.last_verified, now);
 }
 
 function drawTotals(data) {
@@ -32,12 +35,13 @@ function drawTotals(data) {
   for (const [state, count] of Object.entries(data.states)) if (count > 0) add(badge(state), String(count));
   if (data.never_verified > 0) add("Never verified as a whole", String(data.never_verified));
   if (data.oldest) {
-    add(data.oldest.last_verified === 0 ? "Oldest: never verified, known for" : "Oldest verification", formatAge(data.oldest.age) + (data.oldest.last_verified === 0 ? "" : " ago"), printable(data.oldest.path));
+    const never = data.oldest.last_verified === 0 || data.oldest.last_verified > data.made;
+    add(never ? "Oldest: never verified, known for" : "Oldest verification", formatAge(data.oldest.age) + (never ? "" : " ago"), printable(data.oldest.path));
   }
   add("Damages", `${data.damage_open} lasting`, `${data.damage_found} found so far`);
   if (data.last_scrub) {
     const { time, length, seconds } = data.last_scrub;
-    add("Last scrub", `${formatAge(data.made - time)} ago`, `${formatSize(length)} at ${formatSize(Math.floor(seconds > 0 ? asNumber(length) / seconds : 0))}/s`);
+    add("Last scrub", agoText(time, data.made), `${formatSize(length)} at ${formatSize(Math.floor(seconds > 0 ? asNumber(length) / seconds : 0))}/s`);
   }
   const bad = data.not_intact.length;
   byId("verdict").textContent = data.datasets === 0 ? "The catalogue knows no dataset." : bad === 0 ? `${data.datasets === 1 ? "The dataset is" : `All ${data.datasets} datasets are`} intact, as far as they were read.` : `${bad} of ${plural(data.datasets, "dataset")} ${bad === 1 ? "is" : "are"} not intact.`;
@@ -81,7 +85,7 @@ function damageTable(place, dataset) {
 // One dataset that is not intact. What is in it is drawn when it is opened.
 function datasetEntry(dataset, index, now) {
   const entry = element("details", { class: "dataset", id: `dataset-${index}` }, element("summary", {}, element("h3", { class: "path" }, printable(dataset.path)), badge(dataset.state),
-    element("span", { class: "quiet" }, `${dataset.state_text}, as of ${formatAge(now - dataset.last_seen)} ago`)));
+    element("span", { class: "quiet" }, `${dataset.state_text}, as of ${agoText(dataset.last_seen, now)}`)));
   entry.draw = () => {
     if (entry.drawn) return;
     entry.drawn = true;

@@ -1,0 +1,310 @@
+#include "common/losses.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/printable.h"
+#include "comm/records.h"
+#include "names/lookup.h"
+#include "request/deletion_record.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+using Kind = CatalogLoss::Kind;
+
+// Of a list on the screen or in a mail; --json has all.
+constexpr std::size_t kMostLosses = 20;
+
+/// The PATHs that are directories, as the catalogue knows them.
+std::vector<std::string> Directories(const ToolRun& run) {
+  std::vector<std::string> out;
+  for (const std::string& path : run.arguments().paths) {
+    std::error_code failed;
+    const auto real = std::filesystem::canonical(path, failed);
+    if (!failed && std::filesystem::is_directory(real, failed)) out.push_back(real.string());
+  }
+  return out;
+}
+
+/// What was deleted on purpose, as the layer and the tools noted it.
+class Deletions {
+ public:
+  explicit Deletions(std::string catalog) : catalog_(std::move(catalog)) {}
+
+  bool Has(const CatalogDataset& dataset) {
+    const std::uint32_t owner = OwnerAt(DirectoryOf(dataset.path));
+    return Has(Mine(), dataset) || (owner != geteuid() && Has(OfUser(owner), dataset));
+  }
+
+ private:
+  using Notes = std::multimap<std::string, std::int64_t>;
+
+  // Of a set, members are deleted one by one, each perhaps by a process with notes of its own: one is enough.
+  static bool Has(const Notes& notes, const CatalogDataset& dataset) {
+    const auto deleted = [&](const std::string& path) {
+      // Clocks of nodes differ. A file that a tool has seen since was made again.
+      constexpr std::int64_t kSkew = 60'000'000'000;
+      const auto [first, end] = notes.equal_range(path);
+      return std::any_of(first, end, [&](const auto& note) { return note.second + kSkew >= dataset.last_seen; });
+    };
+    if (deleted(dataset.path)) return true;
+    for (std::uint32_t rank = 0; dataset.kind == "set" && rank < dataset.devices; ++rank) {
+      if (deleted(CatalogPath(ExpandPattern(dataset.path, rank), false))) return true;
+    }
+    return false;
+  }
+
+  // Programs know the catalogue of their user only.
+  const Notes& Mine() {
+    auto [at, fresh] = of_user_.try_emplace(geteuid());
+    if (fresh) {
+      Add(catalog_, geteuid(), at->second);
+      const std::string usual = Catalog::DefaultPath();
+      if (!usual.empty() && usual != catalog_) Add(usual, geteuid(), at->second);
+    }
+    return at->second;
+  }
+
+  // A scrub by root looks after the files of others. A user's notes count for that user's directories only.
+  const Notes& OfUser(std::uint32_t user) {
+    auto [at, fresh] = of_user_.try_emplace(user);
+    const passwd* const known = fresh ? getpwuid(user) : nullptr;
+    if (known != nullptr && known->pw_dir != nullptr) Add(CatalogPathBelow(known->pw_dir), user, at->second);
+    return at->second;
+  }
+
+  static void Add(const std::string& catalog, std::uint32_t owner, Notes& to) {
+    for (DeletionRecord& record : ReadDeletions(catalog, owner)) to.emplace(std::move(record.path), record.time);
+  }
+
+  // Of the directory, or of the next one above that is still there.
+  static std::uint32_t OwnerAt(std::string directory) {
+    struct stat about {};
+    while (lstat(directory.c_str(), &about) != 0 && directory != "/" && directory != ".") directory = DirectoryOf(directory);
+    return about.st_uid;
+  }
+
+  const std::string catalog_;
+  std::map<std::uint32_t, Notes> of_user_;
+};
+
+enum class Presence { kProtected, kUnprotected, kAbsent, kUnknown };
+
+/// What is there: the datasets that the tool has found, and the directories that they are in, each looked at once.
+class Scene {
+ public:
+  Scene(ToolRun& run, const std::vector<DatasetRef>& datasets) : fs_(run.fs()), datasets_(datasets) {
+    for (const DatasetRef& dataset : datasets) paths_.insert(PathOf(dataset));
+  }
+  /// Of a set, one member tells of all: tools report what is wrong with sets of which a sidecar is left.
+  Presence Of(const CatalogDataset& dataset) {
+    if (paths_.contains(dataset.path)) return Presence::kProtected;
+    if (dataset.kind != "set") return Of(dataset.path);
+    Presence all = Presence::kAbsent;
+    for (std::uint32_t rank = 0; rank < dataset.devices; ++rank) {
+      const Presence one = Of(ExpandPattern(dataset.path, rank));
+      if (one == Presence::kProtected || one == Presence::kUnknown) return one;
+      if (one == Presence::kUnprotected) all = one;
+    }
+    return all;
+  }
+  /// Where the dataset of this uuid is, as far as rank 0 sees it; empty: nowhere. The first call looks at all sidecars.
+  std::string PlaceOf(const std::string& uuid) {
+    if (!looked_) {
+      for (const DatasetRef& dataset : datasets_) Look(dataset);
+    }
+    looked_ = true;
+    const auto at = places_.find(uuid);
+    return at == places_.end() ? std::string() : at->second;
+  }
+
+ private:
+  static std::string PathOf(const DatasetRef& dataset) { return CatalogPath(dataset.path, dataset.kind == DatasetKind::kSet); }
+  void Look(const DatasetRef& dataset) {
+    std::vector<std::string> files;
+    if (dataset.kind == DatasetKind::kShared) files.push_back(dataset.path);
+    for (const auto& [rank, path] : dataset.members) files.push_back(path);
+    for (const std::string& file : files) {
+      const std::string real = FollowLink(fs_, file);
+      Directory& directory = At(DirectoryOf(real));
+      const std::string sidecar = directory.SidecarOf(BaseNameOf(real));
+      if (sidecar.empty()) continue;
+      const auto& peek = directory.PeekAt(sidecar);
+      if (!peek.ok()) continue;
+      places_.emplace(UuidText(peek->uuid), PathOf(dataset));
+      return;
+    }
+  }
+
+  Directory& At(const std::string& path) { return directories_.try_emplace(path, fs_, path).first->second; }
+
+  // Unknown: it cannot be looked at, so nobody may say that it is gone. The sidecar of a link is beside its target; the file
+  // system of the tool follows no links that the user did not name.
+  Presence Of(const std::string& path) {
+    const auto stat = fs_.Stat(path, /*follow=*/false);
+    if (stat.ok() && stat->type == FileStat::Type::kOther) {
+      std::error_code dangles;
+      const std::string target = std::filesystem::canonical(path, dangles).string();
+      if (!dangles && target != path) return Of(target);
+    }
+    if (!stat.ok() && stat.status().code() != Code::kNotFound) return Presence::kUnknown;
+    Directory& directory = At(DirectoryOf(path));
+    const Status listed = directory.Names().status();
+    if (!listed.ok() && listed.code() != Code::kNotFound) return Presence::kUnknown;
+    if (!directory.SidecarOf(BaseNameOf(path)).empty()) return Presence::kProtected;
+    return stat.ok() ? Presence::kUnprotected : Presence::kAbsent;
+  }
+
+  FileSystem& fs_;
+  const std::vector<DatasetRef>& datasets_;
+  std::map<std::string, Directory> directories_;
+  std::set<std::string> paths_;
+  bool looked_ = false;
+  std::map<std::string, std::string> places_;
+};
+
+/// What has become of one dataset, if that is news.
+std::optional<CatalogLoss> LossOf(ToolRun& run, const CatalogDataset& dataset, const std::string& lasts, Scene& scene, Deletions& deletions) {
+  if (IsOfCatalog(dataset.path, run.books()->catalog()->path())) return CatalogLoss{dataset.id, Kind::kWanted, "of the catalogue"};
+  const Presence presence = scene.Of(dataset);
+  if (presence == Presence::kUnknown) return std::nullopt;
+  if (presence == Presence::kProtected) return lasts.empty() ? std::nullopt : std::optional(CatalogLoss{dataset.id, Kind::kBack, ""});
+  const Kind kind = presence == Presence::kUnprotected ? Kind::kUnprotected : Kind::kVanished;
+  if (lasts == (kind == Kind::kUnprotected ? "unprotected" : "vanished")) return std::nullopt;
+  if (deletions.Has(dataset)) return CatalogLoss{dataset.id, Kind::kWanted, "deleted on purpose"};
+  if (const std::string now = scene.PlaceOf(dataset.uuid); !now.empty()) {
+    // The entry goes to the new place when that is read (Catalog::Note), unless there is one for it, or it is a set.
+    auto known = run.books()->catalog()->Find(now);
+    if (dataset.kind != "set" && known.ok() && !*known) return std::nullopt;
+    return CatalogLoss{dataset.id, Kind::kWanted, "moved to " + now};
+  }
+  return CatalogLoss{dataset.id, kind, ""};
+}
+
+Status FindLossesBelow(ToolRun& run, const std::string& directory, Scene& scene, Deletions& deletions) {
+  Catalog& catalog = *run.books()->catalog();
+  LZY_ASSIGN_OR_RETURN(const auto open, catalog.OpenLosses(directory));
+  std::map<std::int64_t, std::string> lasting;
+  for (const CatalogEvent& event : open) lasting[event.dataset] = event.what;
+  LZY_ASSIGN_OR_RETURN(const auto datasets, catalog.Datasets(directory));
+  std::vector<CatalogLoss> losses;
+  for (const CatalogDataset& dataset : datasets) {
+    if (dataset.state == "gone") continue;
+    auto loss = LossOf(run, dataset, lasting[dataset.id], scene, deletions);
+    if (!loss) continue;
+    if (loss->kind == Kind::kVanished || loss->kind == Kind::kUnprotected) {
+      DatasetReport report(dataset.path, dataset.kind == "set" ? DatasetKind::kSet : DatasetKind::kShared);
+      report.state = DatasetState::kUnprotected;
+      report.warnings = {LossText(loss->kind == Kind::kVanished ? "vanished" : "unprotected")};
+      run.books()->AddNews(std::move(report));
+    }
+    losses.push_back(*std::move(loss));
+  }
+  return catalog.NoteLosses(run.tool_name(), WallClockNs(), losses);
+}
+
+std::string CatalogOption(const Options& options) {
+  const char* const kept = std::getenv(EnvironmentName("catalog").c_str());
+  if (options.catalog.empty() || (kept != nullptr && options.catalog == kept)) return "";
+  return fmt::format("--catalog {} ", ShellQuote(options.catalog));
+}
+
+}  // namespace
+
+Status DropCatalogFiles(ToolRun& run, std::vector<DatasetRef>& datasets) {
+  std::set<std::string> of_catalog;
+  const std::string catalog = CatalogInUse(run.options());
+  for (const DatasetRef& dataset : datasets) {
+    const bool named = std::ranges::find(run.arguments().paths, dataset.path) != run.arguments().paths.end();
+    if (!named && IsOfCatalog(dataset.path, catalog)) of_catalog.insert(dataset.path);
+  }
+  LZY_RETURN_IF_ERROR(BroadcastRecord(run.comm(), of_catalog));
+  std::erase_if(datasets, [&](const DatasetRef& dataset) { return of_catalog.contains(dataset.path); });
+  return Status::Ok();
+}
+
+void FindLosses(ToolRun& run, const std::vector<DatasetRef>& datasets) {
+  if (run.books() == nullptr) return;
+  run.books()->Flush();
+  if (run.books()->catalog() == nullptr) return;
+  Scene scene(run, datasets);
+  Deletions deletions(run.books()->catalog()->path());
+  for (const std::string& directory : Directories(run)) {
+    if (Status looked = FindLossesBelow(run, directory, scene, deletions); !looked.ok()) return run.books()->Drop(looked);
+  }
+}
+
+void ReportLosses(ToolRun& run) {
+  if (run.books() == nullptr) return;
+  Json list = Json::array();
+  for (const std::string& directory : Directories(run)) {
+    if (run.books()->catalog() == nullptr) return;
+    const auto open = run.books()->catalog()->OpenLosses(directory);
+    if (!open.ok()) return run.books()->Drop(open.status());
+    for (const CatalogEvent& event : *open) {
+      const std::string& path = event.dataset_path;
+      if (list.size() < kMostLosses) {
+        run.Finding(4, fmt::format("{}: {}, noticed {}", Printable(path), LossText(event.what), TimeText(event.time)),
+                    LossNextText(event.what, path, run.options()));
+      }
+      list.push_back({{"path", path}, {"what", event.what}, {"since", static_cast<double>(event.time) / 1e9}});
+    }
+  }
+  if (list.size() > kMostLosses) {
+    // Perhaps a file system is not mounted.
+    const std::string next = fmt::format("  to see all of them: lzy-status {}--json\n", CatalogOption(run.options()));
+    run.Finding(4, fmt::format("and {} more that are not protected any more", list.size() - kMostLosses), next);
+  }
+  if (!list.empty()) run.extra()["losses"] = std::move(list);
+}
+
+void AcknowledgeLosses(ToolRun& run) {
+  if (run.arguments().paths.empty()) return run.Fail({Code::kInvalidArgument, "--forget: no PATH is given: what is to be forgotten?"});
+  if (run.comm().rank() != 0) return;
+  if (run.books() == nullptr || run.books()->catalog() == nullptr) {
+    return run.Fail({Code::kIo, "--forget: there is no catalogue that can be written"});
+  }
+  std::size_t all = 0;
+  for (const std::string& path : run.arguments().paths) {
+    const std::string whole = CatalogPath(path, path.find('%') != std::string::npos);
+    const auto which = [&](const CatalogEvent& event) {
+      const std::string& at = event.dataset_path;
+      const bool below = at == whole || at.starts_with(whole == "/" ? whole : whole + "/");
+      return below || fnmatch(whole.c_str(), at.c_str(), FNM_PATHNAME) == 0;
+    };
+    const auto ended = run.books()->catalog()->Acknowledge(run.tool_name(), WallClockNs(), which);
+    if (!ended.ok()) return run.Fail(ended.status());
+    all += *ended;
+    if (*ended == 0) {
+      run.Fail({Code::kInvalidArgument, fmt::format("{}: nothing is missed there, so there is nothing to forget", path)});
+    } else {
+      run.Say(fmt::format("{}: {} will not be missed any more\n", Printable(path), Plural(*ended, "dataset")));
+    }
+  }
+  run.extra()["forgotten"] = all;
+}
+
+std::string LossText(const std::string& what) {
+  return what == "unprotected" ? "is not protected any more: its sidecar was deleted" : "vanished: the file and its sidecar were deleted";
+}
+
+std::string LossNextText(const std::string& what, const std::string& path, const Options& options) {
+  const std::string name = ShellQuote(path);
+  const std::string first = what == "unprotected" ? fmt::format("  if the file is right: lzy-protect {}\n", name)
+                                                  : std::string("  take it from a backup\n");
+  return first + fmt::format("  if this was on purpose: lzy-status {}--forget {}\n", CatalogOption(options), name);
+}
+
+}  // namespace lzy
