@@ -7,7 +7,7 @@ import shlex
 WORD = r"""(?:[^\s;'"()`$,]|'[^']*'|\$'(?:[^'\\]|\\.)*'|\\.)(?:[^\s;'"()`$]|'[^']*'|\$'(?:[^'\\]|\\.)*'|\\.)*"""
 TOOL = r"lzy-(?:protect|verify|restore|info|scrub|status|copy|diff)"
 # What follows a colon is to be typed; tools are also named in sentences.
-STEP = re.compile(rf": ((?:rm (?:{WORD})(?: {WORD})*; )?{TOOL}(?: {WORD})+|rm {WORD}(?: {WORD})*)")
+STEP = re.compile(rf": ((?:rm (?:{WORD})(?: {WORD})*; )?{TOOL}(?: {WORD})*|rm {WORD}(?: {WORD})*)")
 # Words that the user has to replace.
 BLANKS = {"PATH", "REPLICA", "FILE", "COPY", "RANKS", "DIR", "SRC", "DST"}
 TERMINAL = re.compile(r"\b(lzy-protect)\b(?=[^;]*--remove)")

@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 
@@ -24,6 +25,22 @@ def hash_of(content):
 def is_sidecar(name):
     """Whether a file is lzy's: a sidecar, a part of parity, a temporary file."""
     return os.path.basename(name).startswith(".LZY")
+
+
+def superblock_of(sidecar):
+    """(uuid, rank, generation, size) of a file that looks like a sidecar (docs/format.md §4), or None."""
+    with open(sidecar, "rb") as file:
+        page = file.read(120)
+    if len(page) < 120 or page[:4] != b"\x89LZY":
+        return None
+    return page[40:56].hex(), struct.unpack_from("<I", page, 116)[0], struct.unpack_from("<Q", page, 56)[0], os.stat(sidecar).st_size
+
+
+class Commit:
+    """What the test knows of a sidecar: the file that it was made for, its content then, its size and mtime, of the sidecar the size."""
+
+    def __init__(self, path, content, stamp, size, of_set):
+        self.path, self.content, self.stamp, self.size, self.of_set = path, content, stamp, size, of_set
 
 
 class Done:
@@ -49,8 +66,8 @@ class World:
         self.log = []
         self.true = {}       # hash of a true content: who wrote it
         self.committed = {}  # path: hash of its content at its last commit
-        self.stamps = {}     # path: size and mtime then
-        self.sidecars = {}   # hash of a sidecar as a commit left it: (the path it was made for, the hash of the content)
+        self.ruined = set()  # those of them that rot has hit
+        self.commits = {}    # (uuid, rank, generation) of a sidecar as a commit left it: Commit
 
     def remove(self):
         for directory in (self.scratch, self.elsewhere):
@@ -91,6 +108,8 @@ class World:
     def flip(self, name, offset, count=1):
         """Rot: bytes change, times do not."""
         before = os.stat(self.path(name))
+        if is_sidecar(name) and superblock_of(self.path(name)):
+            self.ruined.add(superblock_of(self.path(name))[:3])
         with open(self.path(name), "r+b") as file:
             file.seek(offset)
             old = file.read(count)
@@ -133,13 +152,19 @@ class World:
     def note_commit(self, paths):
         """These files have just been committed as they are, if they have sidecars of their own."""
         for path, content in paths.items():
-            beside = self.sidecar(path)
-            if not os.path.isfile(self.path(beside)) or os.path.islink(self.path(path)):
+            beside = self.path(self.sidecar(path))
+            block = superblock_of(beside) if os.path.isfile(beside) else None
+            if block is None or os.path.islink(self.path(path)):
                 continue
             about = os.stat(self.path(path))
             self.committed[path] = content
-            self.stamps[path] = (about.st_size, about.st_mtime_ns)
-            self.sidecars[hash_of(self.read(beside))] = (path, content)
+            self.commits[block[:3]] = Commit(path, content, (about.st_size, about.st_mtime_ns), block[3], self.is_of_set(beside))
+
+    @staticmethod
+    def is_of_set(sidecar):
+        """The kind in the superblock: 1 for a shared file, 2 for a set."""
+        with open(sidecar, "rb") as file:
+            return struct.unpack_from("<I", file.read(96), 84)[0] == 2
 
     # What is there.
 
@@ -164,14 +189,13 @@ class World:
         return found
 
     def known_sidecars(self):
-        """The sidecars that are as a commit left them: path of the sidecar, and (path it was made for, content)."""
+        """The sidecars that are as a commit left them: path of the sidecar, ((uuid, rank, generation), Commit)."""
         found = {}
         for path, full in self.walk():
-            if is_sidecar(path):
-                with open(full, "rb") as file:
-                    made_for = self.sidecars.get(hash_of(file.read()))
-                if made_for:
-                    found[path] = made_for
+            block = superblock_of(full) if is_sidecar(path) else None
+            commit = block and self.commits.get(block[:3])
+            if commit and commit.size == block[3] and block[:3] not in self.ruined:
+                found[path] = (block[:3], commit)
         return found
 
     def story(self):
