@@ -156,15 +156,15 @@ class Oracle:
     def check_claims(self, done, command, before, after):
         """Exit code 0 says that all is well."""
         world = self.world
+        judged = writes(command) or tool_of(command) in ("lzy-verify", "lzy-scrub")
         for path, content in sorted(after.files.items()):
             if content in world.true:
                 continue
             if before.files.get(path) != content:
                 raise Broken("false", f"{path} got {self.label(content)} by: {command} [0]\n{done.text}")
-            judged = writes(command) or tool_of(command) in ("lzy-verify", "lzy-scrub")
             if judged and path in world.committed and self.in_scope(path, command) and world.sidecar(path) in after.sidecars:
                 raise Broken("blind", f"{path} has {self.label(content)}, and all is well for: {command} [0]\n{done.text}")
-        if "." not in paths_of(command) or "--prune" in options_of(command):
+        if not judged or "." not in paths_of(command) or "--prune" in options_of(command):
             return
         for sidecar, (_, commit) in sorted(after.sidecars.items()):
             if commit.content not in after.contents:
