@@ -5,18 +5,34 @@ By CTest: classes of unittest. By hand: advice_campaign.py --bin DIR [--seed N] 
 """
 
 import argparse
+import atexit
 import collections
 import os
 import random
+import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
 from advice_oracle import Broken, Oracle
 from advice_states import State, q
+from advice_world import mount_ext4
 
 BIN = os.environ.get("TEST_LZY_BIN", "")
 COUNT = int(os.environ.get("LZY_TEST_ROUNDS", "250"))
+
+
+def use_memory():
+    """States lie on an ext4 in memory, if this process may mount one. It is as private as the process and ends with it."""
+    tempfile.tempdir = mount_ext4(256 << 20)
+
+
+def leave_memory():
+    mounted, tempfile.tempdir = tempfile.tempdir, None
+    if mounted:
+        subprocess.run(["umount", mounted], check=True)
+        os.rmdir(mounted)
 
 
 def wrong_patterns(state):
@@ -92,6 +108,8 @@ class Advice(unittest.TestCase):
     def test_states(self):
         if self.PART is None:
             self.skipTest("the parts have the states")
+        use_memory()
+        self.addCleanup(leave_memory)
         only = os.environ.get("LZY_TEST_SEED")
         seeds = [int(only)] if only else range(self.PART * COUNT, (self.PART + 1) * COUNT)
         for seed in seeds:
@@ -125,6 +143,8 @@ def main():
     options.add_argument("--shrink", action="store_true", help="with --keep-going: make each a small one")
     given = options.parse_args()
     rules, start = collections.Counter(), time.time()
+    use_memory()
+    atexit.register(leave_memory)
     for seed in range(given.seed, given.seed + given.count):
         found = try_state(seed, bin_directory=given.bin)
         if not found:

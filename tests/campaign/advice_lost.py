@@ -4,11 +4,10 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import unittest
 
 from advice_oracle import Oracle
-from advice_world import SECOND, World, hash_of
+from advice_world import SECOND, World, hash_of, mount_ext4
 
 BIN = os.environ.get("TEST_LZY_BIN", "")
 # Whole seconds, long ago.
@@ -214,16 +213,13 @@ class CoarseClocks(Lost):
 
     def setUp(self):
         super().setUp()
-        if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
-            self.skipTest("needs to mount a file system")
-        image, self.mount = os.path.join(self.world.scratch, "image"), self.world.home
-        with open(image, "wb") as file:
-            file.truncate(16 << 20)
-        made = subprocess.run(["mkfs.ext4", "-q", "-I", "128", image], capture_output=True, check=False)
-        if made.returncode or subprocess.run(["mount", "-o", "loop", image, self.mount], capture_output=True, check=False).returncode:
+        mounted = mount_ext4(16 << 20, "-I", "128")
+        if mounted is None:
             self.skipTest("no file system can be mounted here")
-        self.addCleanup(subprocess.run, ["umount", "-l", self.mount], check=True)
-        os.rmdir(self.world.path("lost+found"))
+        self.addCleanup(os.rmdir, mounted)
+        self.addCleanup(subprocess.run, ["umount", mounted], check=True)
+        self.world.home = os.path.join(mounted, "home")
+        os.mkdir(self.world.home)
 
     def test_an_edit_in_the_second_of_the_commit_is_not_undone(self):
         world = self.world

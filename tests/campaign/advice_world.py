@@ -3,6 +3,7 @@
 A *true* content is one that the test wrote as a program would. Everything else is rot, or a mixture that a tool made.
 """
 
+import ctypes
 import hashlib
 import os
 import random
@@ -16,6 +17,27 @@ import tempfile
 SECOND = 10**9
 # Tools take some ten milliseconds; a hang is an error.
 PATIENCE = 60
+
+
+CLONE_NEWNS = 0x20000
+
+
+def mount_ext4(size, *options):
+    """A fresh ext4 on a file in memory, for this process and its children only; its path, or None if that is not possible here.
+
+    The tools sync often, which takes no time there; and ext4 gives the inodes of deleted files to new ones at once."""
+    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None or not os.path.isdir("/dev/shm"):
+        return None
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS) != 0:
+        return None
+    where = tempfile.mkdtemp(prefix="lzy-advice-")
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="lzy-advice-") as image:
+        image.truncate(size)
+        for command in (["mount", "--make-rprivate", "/"], ["mkfs.ext4", "-q", *options, image.name], ["mount", "-o", "loop", image.name, where]):
+            if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+                os.rmdir(where)
+                return None
+    return where
 
 
 def hash_of(content):
@@ -126,7 +148,8 @@ class World:
         variables.update({"PATH": self.bin + ":" + os.environ["PATH"], "LC_ALL": "C.UTF-8",
                           "LZY_CATALOG": os.path.join(self.scratch, "catalog.sqlite"), "XDG_CACHE_HOME": os.path.join(self.scratch, "cache")})
         variables.update(env or {})
-        with subprocess.Popen(["bash", "-c", command], cwd=self.home, env=variables, stdin=subprocess.DEVNULL, start_new_session=True,
+        shell = "bash" if "$'" in command else "sh"
+        with subprocess.Popen([shell, "-c", command], cwd=self.home, env=variables, stdin=subprocess.DEVNULL, start_new_session=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
             try:
                 out, _ = process.communicate(timeout=PATIENCE)
@@ -178,6 +201,10 @@ class World:
                 full = os.path.join(directory, name)
                 if os.path.isfile(full) and not os.path.islink(full):
                     yield os.path.relpath(full, self.home), full
+
+    def print_of(self):
+        """Changes whenever anything is changed below `home`."""
+        return [(path, os.stat(full).st_ctime_ns, os.stat(full).st_ino) for path, full in sorted(self.walk())]
 
     def files(self):
         """The hash of each data file."""
