@@ -51,6 +51,7 @@ class Scene:
         self.stats = {path: os.stat(world.path(path)) for path in self.files}
         self.sidecars = world.known_sidecars()
         self.contents = set(self.files.values())
+        self.outside = world.outside()
 
 
 class Oracle:
@@ -115,16 +116,21 @@ class Oracle:
             raise Broken("usage", f"{done.command} was advised, and is refused:\n{done.text}")
 
     def no_different_from_rot(self, path, before, command):
-        """A content that no sidecar in reach knows, in a file with the size and time that its own sidecar committed."""
-        content, about = before.files[path], before.stats[path]
-        own = before.sidecars.get(self.world.sidecar(path))
+        """Whether lzy may take a true content for rot: no sidecar in reach knows it, and the file has the time of its commit. The same is
+        true of an older member with its older sidecar, which the rest of the set has left behind."""
+        content, mtime = before.files[path], before.stats[path].st_mtime_ns
+        own = before.sidecars.get(self.world.sidecar(path), (None, None))[1]
+        if own and own.of_set and own.path == path and own.content == content != self.world.committed.get(path):
+            return True
         for sidecar, (_, commit) in before.sidecars.items():
             near = os.path.dirname(sidecar) == os.path.dirname(path)
-            if commit.content == content and (near or self.in_scope(os.path.join(os.path.dirname(sidecar), os.path.basename(sidecar)[5:]), command)):
+            if commit.content == content and (near or self.in_scope(self.world.file_of(sidecar), command)):
                 return False
-        return own is not None and own[1].stamp == (about.st_size, about.st_mtime_ns)
+        return mtime in (own and own.stamp[1], self.world.stamps.get(path, (None, None))[1])
 
     def check_contents(self, done, command, before, after, said):
+        if after.outside != before.outside:
+            raise Broken("written", f"the file that a link leads to is changed by: {done.command} [{done.code}]")
         for path, content in sorted(before.files.items()):
             if after.files.get(path) != content and not writes(command) and not said:
                 raise Broken("touched", f"{path} is changed by: {done.command} [{done.code}]")
@@ -176,12 +182,11 @@ class Oracle:
                                        f"and all is well for: {command} [0]\n{done.text}")
 
     def check_memory(self, done, command, before, after):
-        there = {key[:2] for key, _ in after.sidecars.values()}
+        world, there = self.world, {key[:2] for key, _ in after.sidecars.values()}
         for sidecar, (key, commit) in sorted(before.sidecars.items()):
             if key[:2] in there or (commit.content in after.contents and not commit.of_set):
                 continue
-            name = os.path.join(os.path.dirname(sidecar), os.path.basename(sidecar)[5:])
-            if tool_of(command) == "lzy-protect" and (self.in_scope(name, command) or self.in_scope(commit.path, command)):
+            if tool_of(command) == "lzy-protect" and (self.in_scope(world.file_of(sidecar), command) or self.in_scope(commit.path, command)):
                 continue
             raise Broken("forgotten", f"{sidecar}, made for {commit.path}, which was {self.label(commit.content)}, is in no place after: "
                                       f"{done.command} [{done.code}]")

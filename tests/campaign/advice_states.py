@@ -281,7 +281,7 @@ class State:
         return None
 
     def event_mode(self, rng):
-        self.sh(f"chmod {rng.choice(('600', '444', '000'))} {q(rng.choice(self.data()))}")
+        self.sh(f"chmod {rng.choice(('600', '444', '400'))} {q(rng.choice(self.data()))}")
 
     def event_delete_file(self, rng):
         self.sh(f"rm {q(rng.choice(self.data()))}")
@@ -361,7 +361,10 @@ class State:
         if not self.sets:
             return False
         pattern = rng.choice(list(self.sets))
-        self.world.write_random(member(pattern, len(self.sets[pattern])), rng.choice(SIZES))
+        new = member(pattern, len(self.sets[pattern]))
+        if os.path.lexists(self.world.path(new)):
+            return False
+        self.world.write_random(new, rng.choice(SIZES))
         return None
 
     def event_exchange_members(self, rng):
@@ -375,7 +378,7 @@ class State:
 
     def event_something_else_in_its_place(self, rng):
         path = rng.choice(self.data() + self.beside())
-        kind = rng.choice(("mkdir {}", "mkfifo {}", "ln -s /nowhere {}", "ln -s /etc/hostname {}"))
+        kind = rng.choice(("mkdir {}", "mkfifo {}", "ln -s /nowhere {}", f"echo outside > ../outside && ln -s {q(self.world.scratch)}/outside {{}}"))
         keep = rng.random() < 0.5
         self.sh((f"mv {q(path, path + '.aside')}" if keep else f"rm {q(path)}") + " && " + kind.format(q(path)))
 

@@ -88,6 +88,7 @@ class World:
         self.log = []
         self.true = {}       # hash of a true content: who wrote it
         self.committed = {}  # path: hash of its content at its last commit
+        self.stamps = {}     # path: size and mtime then
         self.ruined = set()  # those of them that rot has hit
         self.commits = {}    # (uuid, rank, generation) of a sidecar as a commit left it: Commit
 
@@ -181,6 +182,7 @@ class World:
                 continue
             about = os.stat(self.path(path))
             self.committed[path] = content
+            self.stamps[path] = (about.st_size, about.st_mtime_ns)
             self.commits[block[:3]] = Commit(path, content, (about.st_size, about.st_mtime_ns), block[3], self.is_of_set(beside))
 
     @staticmethod
@@ -194,6 +196,19 @@ class World:
     @staticmethod
     def sidecar(path):
         return os.path.join(os.path.dirname(path), ".LZY." + os.path.basename(path))
+
+    @staticmethod
+    def file_of(sidecar):
+        """The inverse of sidecar()."""
+        return os.path.join(os.path.dirname(sidecar), os.path.basename(sidecar)[len(".LZY."):])
+
+    def outside(self):
+        """What the file outside of `home` holds to which links may lead."""
+        full = os.path.join(self.scratch, "outside")
+        if not os.path.exists(full):
+            return None
+        with open(full, "rb") as file:
+            return file.read()
 
     def walk(self):
         for directory, _, names in os.walk(self.home):
