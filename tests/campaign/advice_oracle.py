@@ -50,6 +50,7 @@ class Scene:
         self.files = world.files()
         self.stats = {path: os.stat(world.path(path)) for path in self.files}
         self.sidecars = world.known_sidecars()
+        self.identities = {block[:2] for block in world.superblocks().values()}
         self.contents = set(self.files.values())
         self.outside = world.outside()
 
@@ -97,7 +98,7 @@ class Oracle:
         if said:
             self.kept &= after.contents
         self.check_contents(done, command, before, after, said)
-        if tool_of(command) == "lzy-protect" and done.code == 0 and "--remove" not in options_of(command):
+        if tool_of(command) == "lzy-protect" and done.code == 0 and writes(command) and "--remove" not in options_of(command):
             self.check_commit(command, before, after)
         elif done.code == 0 and not said:
             self.check_claims(done, command, before, after)
@@ -182,9 +183,9 @@ class Oracle:
                                        f"and all is well for: {command} [0]\n{done.text}")
 
     def check_memory(self, done, command, before, after):
-        world, there = self.world, {key[:2] for key, _ in after.sidecars.values()}
+        world = self.world
         for sidecar, (key, commit) in sorted(before.sidecars.items()):
-            if key[:2] in there or (commit.content in after.contents and not commit.of_set):
+            if key[:2] in after.identities or (commit.content in after.contents and not commit.of_set):
                 continue
             if tool_of(command) == "lzy-protect" and (self.in_scope(world.file_of(sidecar), command) or self.in_scope(commit.path, command)):
                 continue

@@ -230,12 +230,16 @@ class World:
                     found[path] = hash_of(file.read())
         return found
 
+    def superblocks(self):
+        """All sidecars that look like some."""
+        blocks = ((path, superblock_of(full)) for path, full in self.walk() if is_sidecar(path))
+        return {path: block for path, block in blocks if block}
+
     def known_sidecars(self):
         """The sidecars that are as a commit left them: path of the sidecar, ((uuid, rank, generation), Commit)."""
         found = {}
-        for path, full in self.walk():
-            block = superblock_of(full) if is_sidecar(path) else None
-            commit = block and self.commits.get(block[:3])
+        for path, block in self.superblocks().items():
+            commit = self.commits.get(block[:3])
             if commit and commit.size == block[3] and block[:3] not in self.ruined:
                 found[path] = (block[:3], commit)
         return found
