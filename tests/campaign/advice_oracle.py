@@ -7,10 +7,10 @@ The rules:
   false      A command that says restored or repaired, with exit code 0, leaves no file with a content that nobody wrote.
   blind      A command that says intact (0) was right: each protected file that it names has a true content.
   silent     A directory is not intact (0) if a sidecar in it remembers a content that no file has any more.
-  forgotten  A sidecar that knows what no file holds, or that holds parity of a set, is there still, whatever its name. A commit
-             replaces those of the files that it names.
+  forgotten  A sidecar that knows what no file holds, or that has parity of a member that is lost, is there still, whatever its name. A
+             commit replaces those of the files that it names.
   committed  lzy-protect does not commit rot if the file's own sidecar is there to tell.
-  worse      The state of no dataset gets worse by a command that does not say so.
+  worse      The state of no dataset gets worse by a command that does not say so, and no file loses its protection.
   again      Advice that was followed with success is not given again.
   usage      A command that was advised is not refused as a wrong one.
   code       Exit codes are those of docs/reference/tools.md; nothing hangs, crashes, or has an internal error.
@@ -107,7 +107,7 @@ class Oracle:
             if not said:
                 self.check_memory(done, command, before, after)
             if after.print != before.print:
-                self.check_states(done, said)
+                self.check_states(done, command, said)
         return done
 
     def check_code(self, done, advised):
@@ -177,26 +177,34 @@ class Oracle:
                 raise Broken("blind", f"{path} has {self.label(content)}, and all is well for: {command} [0]\n{done.text}")
         if not judged or "." not in paths_of(command) or "--prune" in options_of(command):
             return
-        for sidecar, (_, commit) in sorted(after.sidecars.items()):
-            if commit.content not in after.contents:
+        for sidecar, (key, commit) in sorted(after.sidecars.items()):
+            newer = any(other[:2] == key[:2] and other[2] > key[2] for other, _ in after.sidecars.values())
+            if commit.content not in after.contents and not newer:
                 raise Broken("silent", f"{sidecar}, made for {commit.path}, remembers {self.label(commit.content)}, which is in no file, "
                                        f"and all is well for: {command} [0]\n{done.text}")
 
     def check_memory(self, done, command, before, after):
         world = self.world
         for sidecar, (key, commit) in sorted(before.sidecars.items()):
-            if key[:2] in after.identities or (commit.content in after.contents and not commit.of_set):
+            # A sidecar of a set has parity of the other members, too.
+            of_dataset = {other.content for name, other in world.commits.items() if name[0] == key[0] and name[2] == key[2]}
+            if key[:2] in after.identities or of_dataset <= after.contents:
                 continue
             if tool_of(command) == "lzy-protect" and (self.in_scope(world.file_of(sidecar), command) or self.in_scope(commit.path, command)):
                 continue
             raise Broken("forgotten", f"{sidecar}, made for {commit.path}, which was {self.label(commit.content)}, is in no place after: "
                                       f"{done.command} [{done.code}]")
 
-    def check_states(self, done, said):
+    def check_states(self, done, command, said):
         states = self.judge_datasets()
+        for path, was in sorted(self.states.items()):
+            if not said and path not in states and path in self.scene.files and not self.in_scope(path, command):
+                raise Broken("worse", f"{path} was {was}, and is not protected any more after: {done.command} [{done.code}]")
         for path, state in sorted(states.items()):
             was = self.states.get(path)
-            if not said and was and GRAVITY[state] > GRAVITY[was]:
+            # A file that has the name of another one is stale when that one has its own file again.
+            moved = state == "stale" and path in self.scene.files and self.scene.files[path] != self.world.committed.get(path)
+            if not said and was and GRAVITY[state] > GRAVITY[was] and not moved:
                 raise Broken("worse", f"{path} was {was}, and is {state} after: {done.command} [{done.code}]")
         self.states = states
 
