@@ -39,8 +39,8 @@ class Lost(unittest.TestCase):
             self.assertEqual([one.code for one in done], codes, self.world.story())
         return done
 
-    def follow(self, command, choose=None):
-        return Oracle(self.world).follow(command, choose=choose)
+    def follow(self, command):
+        return Oracle(self.world).follow(command)
 
     def intact(self, *commands):
         self.judge(*commands, codes=[0] * len(commands))
@@ -146,6 +146,18 @@ class Names(Lost):
         self.swap("s.2", "g")
         self.restored("lzy-verify 's.%r'", "lzy-verify --repair 's.%r'", "lzy-restore 's.%r'", "lzy-restore g", "lzy-restore .")
 
+    def test_a_file_that_was_swapped_with_a_member_and_brought_its_sidecar_is_not_overwritten(self):
+        self.files(["g", *(f"s.{rank}" for rank in range(4))])
+        self.world.protect("'s.%r' g")
+        self.swap("s.2", "g", also_sidecars=True)
+        self.restored("lzy-verify 's.%r'", "lzy-verify --repair 's.%r'", "lzy-restore 's.%r'", "lzy-restore g", "lzy-restore .")
+
+    def test_the_advice_for_a_copy_in_another_directory_is_not_to_overwrite_it(self):
+        self.files(["a/f", "b/g"], 200000)
+        self.world.protect("a/f b/g")
+        self.world.must("cp -a a/f b/g")
+        self.follow("lzy-verify --repair .")
+
     def test_a_file_that_was_moved_over_a_member_is_not_overwritten(self):
         self.files(["g", *(f"s.{rank}" for rank in range(4))])
         self.world.protect("'s.%r' g")
@@ -190,6 +202,13 @@ class Names(Lost):
         self.world.protect("f g h")
         self.world.must("mv g h && mv f g")
         self.restored("lzy-restore g h", "lzy-verify --repair .", "lzy-restore .")
+
+    def test_a_commit_of_another_file_leaves_the_sidecar_of_one_that_was_replaced(self):
+        self.files(["f", "g", "j"])
+        self.world.protect("f g j")
+        self.world.must("mv g f && mv j g")
+        self.world.write_random("j", 3000)
+        self.restored("lzy-verify j", "lzy-protect j")
 
     def test_a_member_that_was_moved_into_another_set_takes_none_of_its_sidecars(self):
         self.files([f"{kind}.{rank}" for kind in "sn" for rank in range(5)])
@@ -271,8 +290,13 @@ class Sidecars(Lost):
         for _ in range(2):
             oracle.run("lzy-restore 's.%r'", advised=True)
             oracle.run("lzy-restore 'n.%r'", advised=True)
-        self.assertIn(lost, world.files().values(), world.story())
-        self.assertIn(rotten, world.files().values(), world.story())
+        # At the latest when the files have their names again.
+        if not {lost, rotten} <= set(world.files().values()):
+            for rank in (0, 1, 2, 4):
+                self.swap(f"s.{rank}", f"n.{rank}")
+            world.must("mv n.3 s.3")
+            world.run("lzy-restore 's.%r' 'n.%r'")
+        self.assertLessEqual({lost, rotten}, set(world.files().values()), world.story())
 
     def test_the_last_sidecar_that_knows_a_swapped_file_is_not_removed(self):
         world = self.world
