@@ -1,0 +1,410 @@
+"""What advice has destroyed once, each as the command lines that did it. A test is named by what was lost."""
+
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from advice_oracle import Oracle
+from advice_world import SECOND, World, hash_of, mount_ext4
+
+BIN = os.environ.get("TEST_LZY_BIN", "")
+# Whole seconds, long ago.
+LONG_AGO = 1_600_000_000 * SECOND
+
+
+class Lost(unittest.TestCase):
+    def setUp(self):
+        self.world = World(BIN)
+        self.addCleanup(self.world.remove)
+        self.addCleanup(self.tell)
+
+    def tell(self):
+        """What happened, if the test failed."""
+        outcome = getattr(self, "_outcome", None)
+        failed = outcome is not None and not outcome.success
+        if failed:
+            print(self.world.story())
+
+    def files(self, names, size=3000, mtime_ns=LONG_AGO):
+        for name in names:
+            self.world.write_random(name, size, mtime_ns)
+
+    def judge(self, *commands, codes=None):
+        """Runs these commands under an oracle that looks now for the first time."""
+        oracle = Oracle(self.world)
+        done = [oracle.run(command) for command in commands]
+        if codes is not None:
+            self.assertEqual([one.code for one in done], codes, self.world.story())
+        return done
+
+    def follow(self, command):
+        return Oracle(self.world).follow(command)
+
+    def intact(self, *commands):
+        self.judge(*commands, codes=[0] * len(commands))
+
+    def swap(self, one, other, also_sidecars=False):
+        world = self.world
+        pairs = [(one, other)] + ([(world.sidecar(one), world.sidecar(other))] if also_sidecars else [])
+        for left, right in pairs:
+            world.must(f"mv {left} between && mv {right} {left} && mv between {right}")
+
+
+class Backups(Lost):
+    """Files that a backup put back correctly stay as they are."""
+
+    COMMANDS = ("lzy-verify src", "lzy-info src", "lzy-verify --repair src", "lzy-restore src", "lzy-scrub --repair src", "lzy-verify src")
+
+    def stays(self, put_back, count=40, size=3000, protect="src", name="src/{}"):
+        self.files([name.format(i) for i in range(count)], size)
+        # The first time, so that the second one finds the inodes that this one leaves.
+        self.world.must("tar cf a.tar src && rm -rf src && tar xf a.tar && rm a.tar")
+        self.world.protect(protect)
+        before = self.world.files()
+        self.world.must(put_back)
+        self.assertEqual(self.world.files(), before)
+        self.intact(*self.COMMANDS)
+        self.assertEqual(self.world.files(), before)
+
+    def test_a_backup_put_back_by_tar_stays_as_it_is(self):
+        self.stays("tar cf b.tar src && rm -rf src && tar xf b.tar && rm b.tar")
+
+    def test_a_backup_of_larger_files_stays_as_it_is(self):
+        self.stays("tar cf b.tar src && rm -rf src && tar xf b.tar && rm b.tar", count=8, size=200000)
+
+    def test_a_backup_of_sets_stays_as_it_is(self):
+        self.files([f"src/{kind}.{rank}" for kind in "sn" for rank in range(12)])
+        self.world.must("tar cf a.tar src && rm -rf src && tar xf a.tar && rm a.tar")
+        self.world.protect("'src/s.%r' 'src/n.%r'")
+        before = self.world.files()
+        self.world.must("tar cf b.tar src && rm -rf src && tar xf b.tar && rm b.tar")
+        self.intact("lzy-verify 'src/s.%r'", "lzy-verify 'src/n.%r'", *self.COMMANDS, "lzy-restore 'src/s.%r' 'src/n.%r'")
+        self.assertEqual(self.world.files(), before)
+
+    def test_single_files_put_back_by_cp_stay_as_they_are(self):
+        self.stays("cp -a src kept && for f in kept/* kept/.LZY*; do rm src/${f#kept/}; done && "
+                   "for f in kept/* kept/.LZY*; do cp -a $f src/; done && rm -rf kept")
+
+    @unittest.skipIf(shutil.which("rsync") is None, "no rsync")
+    def test_a_backup_put_back_by_rsync_stays_as_it_is(self):
+        self.stays("rsync -a src/ kept/ && rm -rf src && rsync -a kept/ src/ && rm -rf kept")
+
+    def test_a_file_in_the_inode_of_another_stays_as_it_is(self):
+        """As after any backup, whatever the file system does with inodes that are free."""
+        world = self.world
+        self.files(["f", "g"])
+        world.protect("f g")
+        contents = {name: world.read(name) for name in ("f", "g")}
+        self.swap("f", "g")
+        for name, content in contents.items():
+            world.write(name, content, LONG_AGO)
+        self.intact("lzy-verify f g", "lzy-info f", "lzy-verify .", "lzy-restore f g", "lzy-verify --repair .", "lzy-scrub --repair .")
+        self.assertEqual({name: world.read(name) for name in ("f", "g")}, contents)
+
+    def test_members_in_the_inodes_of_each_other_stay_as_they_are(self):
+        world = self.world
+        names = [f"s.{rank}" for rank in range(4)]
+        self.files(names)
+        world.protect("'s.%r'")
+        contents = {name: world.read(name) for name in names}
+        self.swap("s.0", "s.1")
+        for name, content in contents.items():
+            world.write(name, content, LONG_AGO)
+        self.intact("lzy-verify 's.%r'", "lzy-verify .", "lzy-restore 's.%r'", "lzy-verify --repair 's.%r'", "lzy-scrub --repair .")
+        self.assertEqual({name: world.read(name) for name in names}, contents)
+
+
+    def test_members_in_the_inodes_of_another_set_stay_as_they_are(self):
+        world = self.world
+        names = [f"{kind}.{rank}" for kind in "sn" for rank in range(4)]
+        self.files(names)
+        world.protect("'s.%r' 'n.%r'")
+        contents = {name: world.read(name) for name in names}
+        self.swap("s.0", "n.3")
+        self.swap("s.1", "n.1")
+        for name, content in contents.items():
+            world.write(name, content, LONG_AGO)
+        self.judge("lzy-restore 's.%r'", "lzy-restore 'n.%r'", "lzy-scrub --repair .")
+        self.intact("lzy-verify 's.%r' 'n.%r'", "lzy-verify .")
+        self.assertEqual({name: world.read(name) for name in names}, contents)
+
+
+class Names(Lost):
+    """Files that were renamed, swapped, or got a second name."""
+
+    def restored(self, *commands):
+        """Nothing that was in a file is gone; the oracle sees to that."""
+        oracle = Oracle(self.world)
+        for command in commands:
+            oracle.run(command)
+
+    def test_a_file_that_was_swapped_with_a_member_is_not_overwritten(self):
+        self.files(["g", *(f"s.{rank}" for rank in range(4))])
+        self.world.protect("'s.%r' g")
+        self.swap("s.2", "g")
+        self.restored("lzy-verify 's.%r'", "lzy-verify --repair 's.%r'", "lzy-restore 's.%r'", "lzy-restore g", "lzy-restore .")
+
+    def test_a_file_that_was_swapped_with_a_member_and_brought_its_sidecar_is_not_overwritten(self):
+        self.files(["g", *(f"s.{rank}" for rank in range(4))])
+        self.world.protect("'s.%r' g")
+        self.swap("s.2", "g", also_sidecars=True)
+        self.restored("lzy-verify 's.%r'", "lzy-verify --repair 's.%r'", "lzy-restore 's.%r'", "lzy-restore g", "lzy-restore .")
+
+    def test_the_advice_for_a_copy_in_another_directory_is_not_to_overwrite_it(self):
+        self.files(["a/f", "b/g"], 200000)
+        self.world.protect("a/f b/g")
+        self.world.must("cp -a a/f b/g")
+        self.follow("lzy-verify --repair .")
+
+    def test_a_file_that_was_moved_over_a_member_is_not_overwritten(self):
+        self.files(["g", *(f"s.{rank}" for rank in range(4))])
+        self.world.protect("'s.%r' g")
+        self.world.must("mv g s.2")
+        self.restored("lzy-verify 's.%r'", "lzy-verify --repair 's.%r'", "lzy-restore 's.%r'", "lzy-restore .")
+
+    def test_members_of_two_sets_that_were_swapped_are_not_overwritten(self):
+        self.files(["s.0", "s.1", "n.0"])
+        self.files(["n.1", "n.2"], 70000)
+        self.world.protect("'s.%r' 'n.%r'")
+        self.swap("s.0", "n.0")
+        self.swap("s.1", "n.1")
+        self.restored("lzy-verify --repair 's.%r'", "lzy-restore 's.%r'", "lzy-restore 'n.%r'")
+
+    def test_a_member_that_changed_its_place_is_not_overwritten_by_a_salvage(self):
+        self.files([f"s.{rank}" for rank in range(5)])
+        self.world.protect("'s.%r'")
+        self.swap("s.0", "s.4")
+        self.world.must("rm s.2")
+        self.restored("lzy-verify 's.%r'", "lzy-restore 's.%r'", "lzy-restore --salvage 's.%r'")
+
+    def test_a_file_with_two_names_is_not_overwritten(self):
+        self.files(["f", "g"])
+        self.world.protect("f g")
+        self.world.must("ln -f g f")
+        self.restored("lzy-verify f g", "lzy-verify --repair f", "lzy-restore f", "lzy-restore .")
+
+    def test_a_file_with_a_second_name_in_another_directory_is_not_overwritten(self):
+        self.files(["a/f", "b/g", "b/h"])
+        self.world.protect("a/f b/g b/h")
+        self.world.must("ln -f b/g a/f")
+        self.restored("lzy-verify a/f", "lzy-verify --repair a/f", "lzy-restore a/f", "lzy-restore .")
+
+    def test_a_file_that_is_also_a_member_is_not_overwritten(self):
+        self.files(["g", *(f"s.{rank}" for rank in range(4))])
+        self.world.protect("'s.%r' g")
+        self.world.must("ln -f g s.0")
+        self.restored("lzy-verify 's.%r'", "lzy-verify --repair 's.%r'", "lzy-restore 's.%r'", "lzy-restore .")
+
+    def test_the_sidecar_of_a_file_that_another_replaced_is_not_removed(self):
+        self.files(["f", "g", "h"])
+        self.world.protect("f g h")
+        self.world.must("mv g h && mv f g")
+        self.restored("lzy-restore g h", "lzy-verify --repair .", "lzy-restore .")
+
+    def test_a_commit_of_another_file_leaves_the_sidecar_of_one_that_was_replaced(self):
+        self.files(["f", "g", "j"])
+        self.world.protect("f g j")
+        self.world.must("mv g f && mv j g")
+        self.world.write_random("j", 3000)
+        self.restored("lzy-verify j", "lzy-protect j")
+
+    def test_a_member_that_was_moved_into_another_set_takes_none_of_its_sidecars(self):
+        self.files([f"{kind}.{rank}" for kind in "sn" for rank in range(5)])
+        self.world.protect("'s.%r' 'n.%r'")
+        self.world.must("mv s.4 s.3 && mv n.0 s.4")
+        self.restored("lzy-restore s.2", "lzy-verify --repair .", "lzy-restore 's.%r'", "lzy-restore 'n.%r'")
+
+
+class Patterns(Lost):
+    """A pattern that is mistyped writes nothing: the files belong to other sets."""
+
+    def sets(self):
+        self.files(["ck.0.0", "ck.0.1", "ck.1.0", "ck.1.1"])
+        self.world.protect("'ck.0.%r' 'ck.1.%r'")
+
+    def refused(self, command, *sets):
+        world = self.world
+        before = {path: hash_of(world.read(path)) for path, _ in world.walk()}
+        done, = self.judge(command, codes=[3])
+        self.assertEqual({path: hash_of(world.read(path)) for path, _ in world.walk()}, before)
+        for name in sets:
+            self.assertIn(name, done.text)
+
+    def test_a_pattern_across_two_sets_restores_nothing(self):
+        self.sets()
+        self.refused("lzy-restore 'ck.%r.1'", "ck.0.%r", "ck.1.%r")
+        self.intact("lzy-verify 'ck.0.%r' 'ck.1.%r'", "lzy-verify .")
+
+    def test_a_pattern_across_two_sets_repairs_nothing(self):
+        self.sets()
+        self.refused("lzy-verify --repair 'ck.%r.0'")
+        self.intact("lzy-verify 'ck.0.%r' 'ck.1.%r'")
+
+    def test_a_pattern_across_two_sets_protects_nothing(self):
+        self.sets()
+        self.refused("lzy-protect 'ck.%r.0'")
+        self.intact("lzy-verify 'ck.0.%r' 'ck.1.%r'")
+
+    def test_a_lost_member_of_the_right_set_is_restored_after_a_mistyped_pattern(self):
+        self.sets()
+        content = self.world.read("ck.0.1")
+        os.remove(self.world.path("ck.0.1"))
+        oracle = Oracle(self.world)
+        oracle.run("lzy-restore 'ck.%r.1'")
+        self.assertEqual(oracle.run("lzy-restore 'ck.0.%r'").code, 0, self.world.story())
+        self.assertEqual(self.world.read("ck.0.1"), content)
+
+    def test_a_pattern_without_the_zeros_calls_nothing_damaged(self):
+        self.files([f"s.{rank:02}" for rank in range(12)])
+        self.world.protect("'s.%02r'")
+        done, = self.judge("lzy-verify 's.%r'")
+        self.assertIn(done.code, (0, 3), self.world.story())
+        self.intact("lzy-verify 's.%02r'")
+
+    def test_a_pattern_with_a_zero_typed_out_makes_no_members(self):
+        self.files([f"s.{rank:02}" for rank in range(12)])
+        self.world.protect("'s.%02r'")
+        before = self.world.files()
+        self.judge("lzy-restore 's.0%r'", codes=[3])
+        self.assertEqual(self.world.files(), before)
+        self.intact("lzy-verify 's.%02r'")
+
+
+class Sidecars(Lost):
+    """A sidecar that is the last to know something stays."""
+
+    def test_restoring_one_set_leaves_the_sidecars_of_the_other(self):
+        world = self.world
+        for kind, size in (("s", 3000), ("n", 3000)):
+            self.files([f"{kind}.{rank}" for rank in range(5)], size)
+        world.protect("'s.%r' 'n.%r'")
+        lost, rotten = hash_of(world.read("n.3")), hash_of(world.read("n.1"))
+        for rank in range(5):
+            self.swap(f"s.{rank}", f"n.{rank}")
+        os.remove(world.path("s.3"))  # the content that was made as n.3
+        world.log.append("rm s.3")
+        world.flip("n.1", 100)
+        oracle = Oracle(world)
+        for _ in range(2):
+            oracle.run("lzy-restore 's.%r'", advised=True)
+            oracle.run("lzy-restore 'n.%r'", advised=True)
+        # At the latest when the files have their names again.
+        if not {lost, rotten} <= set(world.files().values()):
+            for rank in (0, 1, 2, 4):
+                self.swap(f"s.{rank}", f"n.{rank}")
+            world.must("mv n.3 s.3")
+            world.run("lzy-restore 's.%r' 'n.%r'")
+        self.assertLessEqual({lost, rotten}, set(world.files().values()), world.story())
+
+    def test_the_last_sidecar_that_knows_a_swapped_file_is_not_removed(self):
+        world = self.world
+        self.files(["f", "g"])
+        world.protect("f g")
+        lost = hash_of(world.read("g"))
+        self.swap("f", "g")
+        os.remove(world.path("f"))  # what was g
+        world.log.append("rm f")
+        oracle = Oracle(world)
+        self.assertNotEqual(oracle.run("lzy-verify .").code, 0, world.story())
+        oracle.run("lzy-restore f")
+        oracle.run("lzy-restore .")
+        knows = {commit.content for _, commit in world.known_sidecars().values()}
+        self.assertIn(lost, knows | set(world.files().values()), world.story())
+
+
+class CoarseClocks(Lost):
+    """Edits within the second of the commit, where times are in seconds."""
+
+    def setUp(self):
+        super().setUp()
+        mounted = mount_ext4(16 << 20, "-I", "128")
+        if mounted is None:
+            self.skipTest("no file system can be mounted here")
+        self.addCleanup(os.rmdir, mounted)
+        self.addCleanup(subprocess.run, ["umount", mounted], check=True)
+        self.world.home = os.path.join(mounted, "home")
+        os.mkdir(self.world.home)
+
+    def test_an_edit_in_the_second_of_the_commit_is_not_undone(self):
+        world = self.world
+        for attempt in range(8):
+            name = f"f{attempt}"
+            world.write_random(name, 3000)
+            world.must(f"lzy-protect -q {name}")
+            world.note_commit(world.files())
+            committed = os.stat(world.path(name)).st_mtime_ns
+            world.write_random(name, 3000)
+            if os.stat(world.path(name)).st_mtime_ns == committed:
+                break
+        else:
+            self.fail("the machine is too slow for an edit within a second")
+        edited = hash_of(world.read(name))
+        oracle = Oracle(world)
+        self.assertEqual(oracle.run(f"lzy-verify {name}").code, 9, world.story())
+        oracle.run(f"lzy-verify --repair {name}")
+        oracle.run(f"lzy-restore {name}")
+        self.assertEqual(hash_of(world.read(name)), edited, world.story())
+        self.assertEqual(oracle.follow(f"lzy-verify {name}").code, 0, world.story())
+        self.assertEqual(hash_of(world.read(name)), edited, world.story())
+
+
+class Advised(Lost):
+    """The printed next step is the wrong one."""
+
+    def test_zeros_are_not_committed_after_the_sidecar_was_emptied(self):
+        world = self.world
+        for directory in ("d0", "d1", "d2"):
+            os.mkdir(world.path(directory))
+        self.files(["ck"], 1000000)
+        world.must("lzy-protect -q --device-dirs d0:d1:d2 --stripe 64K ck")
+        world.note_commit(world.files())
+        about = os.stat(world.path("ck"))
+        with open(world.path("ck"), "r+b") as file:
+            for unit in range(0, 1000000 // 65536, 3):
+                file.seek(unit * 65536)
+                file.write(bytes(65536))
+        os.truncate(world.path("ck"), about.st_size)
+        os.utime(world.path("ck"), ns=(about.st_atime_ns, about.st_mtime_ns))
+        os.truncate(world.path(".LZY.ck"), 0)
+        world.log.append("units 0, 3, 6 ... of ck become zeros, with the old time; truncate -s 0 .LZY.ck")
+        zeros = hash_of(world.read("ck"))
+        oracle = Oracle(world)
+        self.assertNotEqual(oracle.run("lzy-verify ck").code, 0, world.story())
+        oracle.follow("lzy-verify ck")
+        done = oracle.run("lzy-verify ck")
+        self.assertFalse(done.code == 0 and hash_of(world.read("ck")) == zeros, world.story())
+
+    def test_members_that_are_one_file_are_not_restored_in_turn(self):
+        world = self.world
+        self.files([f"s.{rank}" for rank in range(4)])
+        world.protect("'s.%r'")
+        world.must("ln -f s.0 s.1")
+        before = world.files()
+        oracle = Oracle(world)
+        for command in ("lzy-verify 's.%r'", "lzy-restore 's.%r'", "lzy-verify --repair --force 's.%r'", "lzy-restore --force 's.%r'"):
+            done = oracle.run(command)
+            self.assertFalse(done.code == 0 and world.files()["s.0"] == world.files()["s.1"], world.story())
+        oracle.follow("lzy-verify 's.%r'")
+        self.assertIn(before["s.0"], world.files().values(), world.story())
+
+    def test_a_sidecar_that_cannot_be_read_is_not_called_destroyed(self):
+        world = self.world
+        library = os.path.join(BIN, "..", "tests", "libbad_sectors.so")
+        if not os.path.exists(library):
+            self.skipTest("no library with bad sectors in this build")
+        self.files(["f"])
+        world.protect("f")
+        sidecar = os.stat(world.path(".LZY.f"))
+        bad = os.path.join(world.scratch, "bad")
+        with open(bad, "w", encoding="ascii") as file:
+            file.write(f"{sidecar.st_ino} 0 {sidecar.st_size}\n")
+        for tool in ("lzy-verify", "lzy-restore", "lzy-info"):
+            done = world.run(f"{tool} f", env={"LD_PRELOAD": library, "BAD_SECTORS": bad})
+            self.assertEqual(done.code, 6, world.story())
+            self.assertNotIn("lzy-protect", done.text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,60 @@
+"""Finds the commands that messages tell to type next."""
+
+import re
+import shlex
+
+# The word of a command: plain characters, or quoted as a shell reads it.
+WORD = r"""(?:[^\s;'"()`$,]|'[^']*'|\$'(?:[^'\\]|\\.)*'|\\.)(?:[^\s;'"()`$]|'[^']*'|\$'(?:[^'\\]|\\.)*'|\\.)*"""
+TOOL = r"lzy-(?:protect|verify|restore|info|scrub|status|copy|diff)"
+# What follows a colon is to be typed; tools are also named in sentences.
+STEP = re.compile(rf": ((?:rm (?:{WORD})(?: {WORD})*; )?{TOOL}(?: {WORD})*|rm {WORD}(?: {WORD})*)")
+# Words that the user has to replace.
+BLANKS = {"PATH", "REPLICA", "FILE", "COPY", "RANKS", "DIR", "SRC", "DST"}
+TERMINAL = re.compile(r"\b(lzy-protect)\b(?=[^;]*--remove)")
+
+
+def next_steps(text):
+    """The commands of a text that can be typed as they are, in their order, each once."""
+    steps = []
+    for match in STEP.finditer(text):
+        step = match.group(1)
+        if BLANKS & set(re.split(r"[\s;:]+", step)) or step in steps:
+            continue
+        steps.append(step)
+    return steps
+
+
+def typed(step):
+    """The same command where there is no terminal: lzy-protect --remove would ask."""
+    return TERMINAL.sub(r"\1 --yes", step)
+
+
+def words_of(step):
+    """The words of the last command of a step, without quotes."""
+    words = re.findall(WORD, step)
+    last = max((i for i, word in enumerate(words) if re.fullmatch(TOOL, word)), default=0)
+    return [unquoted(word) for word in words[last:]]
+
+
+def unquoted(word):
+    if word.startswith("$'"):
+        return word[2:-1].encode().decode("unicode_escape").encode("latin-1", "surrogateescape").decode(errors="surrogateescape")
+    return shlex.split(word)[0]
+
+
+def tool_of(step):
+    words = words_of(step)
+    return words[0] if words else ""
+
+
+def options_of(step):
+    return {word.split("=")[0] for word in words_of(step)[1:] if word.startswith("-")}
+
+
+def paths_of(step):
+    return [word for word in words_of(step)[1:] if not word.startswith("-")]
+
+
+def says_destroy(step):
+    """Whether a command says that it takes something away: then it may."""
+    return bool({"--force", "--remove", "--forget"} & options_of(step)) or step.startswith("rm ")
