@@ -235,6 +235,9 @@ class CopyRun {
   }
 
   void TellRepeated() {
+    for (const auto& [what, count] : lacks_) {
+      if (count > 1) run_.Warn(fmt::format("the same of {} more: {}", count - 1, what));
+    }
     for (const auto& [cause, count] : failures_) {
       if (count == 1) continue;
       run_.Fail({Code::kWriteFailed, fmt::format("{} more file{} could not be copied: {}", count - 1, count == 2 ? "" : "s", cause)});
@@ -244,7 +247,11 @@ class CopyRun {
   // Counted on all ranks, told by rank 0.
   void Tell(const CopyReport& report) {
     if (report.status.code() == Code::kInterrupted) return;
-    for (const std::string& warning : report.warnings) run_.Warn(warning);
+    for (const std::string& warning : report.warnings) {
+      // What a file system lacks, it lacks for every copy.
+      const bool of_copy = warning.starts_with(report.to + ": ");
+      if (!of_copy || ++lacks_[warning.substr(report.to.size() + 2)] == 1) run_.Warn(warning);
+    }
     if (report.directory) return;
     totals_.Add(report);
     healed_ = totals_.healed;
@@ -296,6 +303,7 @@ class CopyRun {
   lzy::CopyPlan plan_;
   Totals totals_;
   std::map<std::string, std::size_t> failures_;  // of the destination, by their cause
+  std::map<std::string, std::size_t> lacks_;     // warnings of copies, without their names
   std::atomic<std::uint64_t> healed_ = 0, sent_again_ = 0;  // as in totals_, for any thread
 };
 

@@ -26,7 +26,7 @@ enum Tag : std::uint16_t { kOwner = 0x01, kUser = 0x02, kOwnGroup = 0x04, kGroup
 using Entry = std::tuple<Tag, std::uint16_t, std::uint32_t>;
 constexpr std::uint32_t kNoId = 0xffffffff;
 
-Acl Make(const std::vector<Entry>& entries) {
+Acl MakeAcl(const std::vector<Entry>& entries) {
   ByteWriter acl;
   acl.Put<std::uint32_t>(2);
   for (const auto& [tag, permissions, id] : entries) {
@@ -49,7 +49,7 @@ Acl With(const std::vector<Entry>& list, std::uint16_t group, std::uint16_t mask
   }
   entries.emplace_back(kMask, mask, kNoId);
   entries.emplace_back(kOther, others, kNoId);
-  return Make(entries);
+  return MakeAcl(entries);
 }
 
 TEST(AclTest, WithoutItNobodyGetsMore) {
@@ -68,7 +68,7 @@ TEST(AclTest, WithoutItNobodyGetsMore) {
       {"a denied group", With({{kGroup, 0, 7}}, 6, 6, 4), 0664, 0660},
       {"a group that may only read", With({{kGroup, 4, 7}}, 6, 6, 6), 0666, 0664},
       {"special bits stay", With({{kGroup, 4, 7}}, 5, 5, 5), 04755, 04754},
-      {"an unknown entry", Make({{kOwner, 6, kNoId}, {static_cast<Tag>(0x40), 7, 1}}), 0664, 0600},
+      {"an unknown entry", MakeAcl({{kOwner, 6, kNoId}, {static_cast<Tag>(0x40), 7, 1}}), 0664, 0600},
       {"a version of the future", {3, 0, 0, 0}, 0664, 0600},
       {"cut", {2, 0, 0, 0, 1}, 0664, 0600},
   };
@@ -119,6 +119,19 @@ TEST_F(RecordedAccessTest, AnAclFromTheDirectoryGoes) {
   ASSERT_OK(files_.SetDirectory(dir_ / "below", of_directory, {}));
   EXPECT_THAT(*files_.DirectoryAttributes(dir_ / "below"), IsEmpty());
   EXPECT_EQ(files_.Stat(dir_ / "below")->mode, 0750u);
+}
+
+// As on a file system without ACLs. The kernel refuses this one, which has no mask.
+TEST_F(RecordedAccessTest, WithoutItsAclAFileGetsANarrowedMode) {
+  auto file = FileTest::Make(dir_ / "file");
+  FileStat want = *file->Stat();
+  for (const auto& [user, expected] : {std::pair(std::uint16_t{0}, 0600u), {std::uint16_t{4}, 0644u}}) {
+    want.mode = 0664;
+    AccessOf like("like", want, MakeAcl({{kOwner, 6, kNoId}, {kUser, user, 65534}, {kOwnGroup, 4, kNoId}, {kOther, 4, kNoId}}));
+    ASSERT_OK(file->CopyAccess(like));
+    EXPECT_EQ(ModeOf(*file), expected);
+    EXPECT_THAT(*file->AccessAcl(), IsEmpty());
+  }
 }
 
 // Members of a group that may do less than others do not get what others get.
