@@ -51,7 +51,7 @@ void TellUnprotected(lzy::ToolRun& run, bool all) {
     for (std::size_t i = 0; i < files->size() && i < kMostFiles; ++i) names += fmt::format("  {}\n", lzy::Printable((*files)[i]));
     if (files->size() > kMostFiles) names += fmt::format("  and {} more; --json lists all of them\n", files->size() - kMostFiles);
     names += fmt::format("  to protect them: lzy-protect {}\n", lzy::ShellQuote(path));
-    run.Finding(4, fmt::format("{} not protected", which), names);
+    run.Finding(lzy::kExitNotProtected, fmt::format("{} not protected", which), names);
     for (const std::string& file : *files) list.push_back(file);
   }
   if (any) run.extra()["unprotected_files"] = count;

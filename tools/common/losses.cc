@@ -256,7 +256,7 @@ void ReportLosses(ToolRun& run) {
     for (const CatalogEvent& event : *open) {
       const std::string& path = event.dataset_path;
       if (list.size() < kMostLosses) {
-        run.Finding(4, fmt::format("{}: {}, noticed {}", Printable(path), LossText(event.what), TimeText(event.time)),
+        run.Finding(kExitNotProtected, fmt::format("{}: {}, noticed {}", Printable(path), LossText(event.what), TimeText(event.time)),
                     LossNextText(event.what, path, run.options()));
       }
       list.push_back({{"path", path}, {"what", event.what}, {"since", static_cast<double>(event.time) / 1e9}});
@@ -265,7 +265,7 @@ void ReportLosses(ToolRun& run) {
   if (list.size() > kMostLosses) {
     // Perhaps a file system is not mounted.
     const std::string next = fmt::format("  to see all of them: lzy-status {}--json\n", CatalogOption(run.options()));
-    run.Finding(4, fmt::format("and {} more that are not protected any more", list.size() - kMostLosses), next);
+    run.Finding(kExitNotProtected, fmt::format("and {} more that are not protected any more", list.size() - kMostLosses), next);
   }
   if (!list.empty()) run.extra()["losses"] = std::move(list);
 }

@@ -13,6 +13,9 @@
 
 namespace lzy {
 
+/// Of files that nothing protects (docs/reference/tools.md "Exit codes").
+inline constexpr int kExitNotProtected = 4;
+
 /// Drops the files of the catalogue in use, unless a PATH names them: they change all the time, so they would always be stale.
 /// Rank 0 knows which catalogue that is. Collective.
 Status DropCatalogFiles(ToolRun& run, std::vector<DatasetRef>& datasets);
