@@ -245,6 +245,17 @@ class SetOpener {
     return file;
   }
 
+  // For a member whose own clock is lost. Clocks of whole seconds are read within a second or so of each other, and a second
+  // is long enough for an edit. Finer ones tell nothing: members are written while the clocks of others are read, and nodes
+  // do not have the same time.
+  std::int64_t ClockOfOthers() const {
+    std::int64_t last = 0;
+    for (const auto& [rank, s] : members_) {
+      if (s.fault == SidecarFault::kNone) last = std::max(last, s.superblock.commit_clock_ns);
+    }
+    return last % kNsPerSecond == 0 ? last : 0;
+  }
+
   // Sizes are those that the group recorded, whatever a member's own sidecar said. A layout that contradicts the records
   // would write parity to wrong places, so it is refused. Times are those of the member's own sidecar, if it is of this
   // commit: after a copy, it may have taken the new ones (commit/renew_stamps).
@@ -260,7 +271,10 @@ class SetOpener {
         FileView file = members_.contains(ranks[i]) ? TakeFile(ranks[i]) : MissingFile(ranks[i]);
         if (!file.sidecar_usable() && file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
         file.stamp.size = info.members[i].size;
-        if (!file.sidecar_usable()) file.stamp.mtime_ns = info.members[i].mtime_ns;
+        if (!file.sidecar_usable()) {
+          file.stamp.mtime_ns = info.members[i].mtime_ns;
+          file.commit_clock_ns = ClockOfOthers();
+        }
         ensemble.files.push_back(std::move(file));
       }
       auto layout = Layout::Create(GroupGeometry(sb.block_size, sb.unit, sb.parity, ranks.size()), std::move(sizes));

@@ -53,6 +53,10 @@ class CoarseClockTest : public MisfortuneTest, public ::testing::WithParamInterf
 
 INSTANTIATE_TEST_SUITE_P(All, CoarseClockTest, ::testing::Combine(::testing::Bool(), ::testing::Values(0u, 4u)));
 
+class CoarseSetTest : public CoarseClockTest {};
+
+INSTANTIATE_TEST_SUITE_P(All, CoarseSetTest, ::testing::Combine(::testing::Bool(), ::testing::Values(4u)));
+
 TEST_P(CoarseClockTest, EditsWithinTheTickOfTheCommitAreKept) {
   for (const std::int64_t tick : {kNsPerSecond, 2 * kNsPerSecond}) {
     tick_ = tick;
@@ -62,6 +66,16 @@ TEST_P(CoarseClockTest, EditsWithinTheTickOfTheCommitAreKept) {
     Tick();
     ExpectLeftAlone("stale", Bytes(Data().bytes));
   }
+}
+
+TEST_P(CoarseSetTest, SuchAnEditIsKeptIfTheMembersSidecarIsLost) {
+  MakeNow();
+  Write(0, 3 * kBlock, Bytes(10, 0xee));
+  const Bytes edited = Data().bytes;
+  ASSERT_OK(fs_.Remove(*SidecarPath(paths_[0])));
+  Tick();
+  EXPECT_NE(ExitCodeOf(Restore(Here(), Ref(), {})), 0);
+  EXPECT_EQ(Data().bytes, edited);
 }
 
 // The clock of the server is an hour ahead of the node's: nothing is racy for that.
