@@ -7,6 +7,7 @@
 
 #include "dataset/lock.h"
 #include "dataset/parts.h"
+#include "names/lookup.h"
 #include "sidecar/contents.h"
 #include "sidecar/names.h"
 
@@ -122,11 +123,16 @@ class MemberOpener {
   // Most often there is nothing. Something else under the name should be told.
   Status TellWhyNone() {
     LZY_ASSIGN_OR_RETURN(s_.sidecar_path, SidecarPath(path_));
-    if (const auto there = fs_.Stat(s_.sidecar_path, /*follow=*/false); there.ok()) {
-      s_.fault_text =
-          there->type == FileStat::Type::kRegular
-              ? fmt::format("{}: it is the sidecar of another file in this directory (by inode), not that of {}", s_.sidecar_path, path_)
-              : fmt::format("{}: it is not a regular file, so {} can have no sidecar", s_.sidecar_path, path_);
+    const auto there = fs_.Stat(s_.sidecar_path, /*follow=*/false);
+    if (!there.ok()) return Status::Ok();
+    const std::string real = FollowLink(fs_, path_);
+    if (there->type != FileStat::Type::kRegular) {
+      s_.fault_text = fmt::format("{}: it is not a regular file, so {} can have no sidecar", s_.sidecar_path, path_);
+    } else if (real != path_) {
+      s_.fault_text = fmt::format("{}: it is a symbolic link to {}, which is not protected; {} is of a file that had this name before", path_,
+                                  real, s_.sidecar_path);
+    } else {
+      s_.fault_text = fmt::format("{}: it is the sidecar of another file in this directory, not that of {}", s_.sidecar_path, path_);
     }
     return Status::Ok();
   }

@@ -554,11 +554,11 @@ Result<Findings> Examine(const Context& context, DatasetView& view, bool from_di
 
 Result<bool> AdoptShared(const Context& context, const DatasetRef& dataset) {
   bool adopted = false;
-  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
-    if (context.comm.rank() != 0) return Status::Ok();
-    const std::string real = FollowLink(context.fs, dataset.path);
-    LZY_ASSIGN_OR_RETURN(adopted, AdoptByContent(context.fs, real, context.options.key.get()));
-    return Status::Ok();
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
+    if (context.comm.rank() != 0) return;
+    // What cannot be read proves nothing, and is reported by whoever needs it.
+    const auto found = AdoptByContent(context.fs, FollowLink(context.fs, dataset.path), context.options.key.get());
+    adopted = found.ok() && *found;
   }));
   LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(adopted));
   return any != 0;
