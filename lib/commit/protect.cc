@@ -147,7 +147,9 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
                              ChooseBlockSize(options.block_size, LargestFile()) == view_.superblock.block_size &&
                              options.stripe == view_.info.stripe_option &&
                              (!shared() || options.device_dirs == view_.info.parts.directories);
-  if (findings.clean() && !report_.unjudged && same_geometry && StampsFresh()) return true;
+  // The clocks of nodes differ.
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t outdated, comm_.AllReduceMax(StampsFresh() ? 0 : 1));
+  if (findings.clean() && !report_.unjudged && same_geometry && outdated == 0) return true;
 
   WarnOfCommitting(stale, kCommittedStale);
   WarnOfCommitting(at_risk, kCommittedAtRisk);
