@@ -148,9 +148,10 @@ Options Protector::EffectiveOptions() const {
 Result<bool> Protector::JudgeExisting(const Options& options) {
   if (request_.only_access) {
     LZY_ASSIGN_OR_RETURN(const bool recorded, AccessIsRecorded(context_, view_));
+    LZY_ASSIGN_OR_RETURN(const bool fresh, AllStampsFresh());
     only_access_ = true;
     HoldUndamaged();
-    return recorded || !StampsFresh();
+    return recorded || !fresh;
   }
   LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context_, view_, false));
   if (shared() && view_.ensembles[0].files[0].proven_free) {
@@ -174,7 +175,8 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
                              options.stripe == view_.info.stripe_option &&
                              (!shared() || options.device_dirs == view_.info.parts.directories);
   LZY_ASSIGN_OR_RETURN(const bool recorded, AccessIsRecorded(context_, view_));
-  only_access_ = findings.clean() && !report_.unjudged && same_geometry && StampsFresh();
+  LZY_ASSIGN_OR_RETURN(const bool fresh, AllStampsFresh());
+  only_access_ = findings.clean() && !report_.unjudged && same_geometry && fresh;
   if (only_access_ && recorded) return true;
 
   WarnOfCommitting(stale, kCommittedStale);
@@ -433,6 +435,12 @@ bool Protector::StampsFresh() const {
   return std::ranges::all_of(view_.files(), [](const FileView& file) {
     return !file.intent && file.present && file.sidecar_usable() && !IsStampOutdated(file.stat, file.stamp, file.commit_clock_ns);
   });
+}
+
+// The clocks of nodes differ.
+Result<bool> Protector::AllStampsFresh() {
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t outdated, comm_.AllReduceMax(StampsFresh() ? 0 : 1));
+  return outdated == 0;
 }
 
 // The sidecar that is locked is written, and a new one only later: the clock must be known before the data are read.

@@ -120,8 +120,10 @@ class Protector {
   std::uint64_t LargestFile() const;
   // Local: whether all that is not in `touched`, by rank of the file, has its leaves. False if it cannot be read.
   bool IsAsCommitted(const FileView& file, IntervalSet touched) const;
-  // Whether each stamp still tells edits made since.
+  // Whether each stamp still tells edits made since. By the clock of this node, so ranks may differ. Local.
   bool StampsFresh() const;
+  // Collective: whether that is so on all ranks.
+  Result<bool> AllStampsFresh();
   // Local: adds what is not as FormerOf(file) says.
   Status CompareWithFormer(const FileView& file, std::vector<Damage>& found, std::uint64_t& unchecked) const;
   // Notes what is committed although it differs.

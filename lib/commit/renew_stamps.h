@@ -14,7 +14,7 @@
 namespace lzy {
 
 /// Whether the stamp does not tell what the file is: another mtime, size, inode or time of birth, or a racy stamp that is old
-/// enough by the node's clock to be replaced by a better one.
+/// enough by the clock of this node to be replaced by a better one. Ranks may differ.
 bool IsStampOutdated(const FileStat& file, const Stamp& stamp, std::int64_t commit_clock_ns);
 
 /// The note for a report on a dataset that was read as a whole and is intact. Collective, the same on all ranks.
