@@ -172,6 +172,18 @@ class Names(Lost):
         self.swap("s.1", "n.1")
         self.restored("lzy-verify --repair 's.%r'", "lzy-restore 's.%r'", "lzy-restore 'n.%r'")
 
+    def test_a_commit_of_one_of_two_swapped_sets_lets_no_repair_of_the_other_overwrite_it(self):
+        world = self.world
+        self.files([f"{kind}.{rank}" for kind in "sn" for rank in range(5)])
+        world.protect("'s.%r' 'n.%r'")
+        for rank in range(5):
+            self.swap(f"s.{rank}", f"n.{rank}")
+        world.must("lzy-protect -q 'n.%r'")
+        before = world.files()
+        for command in ("lzy-verify --repair 's.%r'", "lzy-restore 's.%r'", "lzy-restore --salvage 's.%r'", "lzy-verify --repair ."):
+            world.run(command)
+            self.assertEqual(world.files(), before, world.story())
+
     def test_a_member_that_changed_its_place_is_not_overwritten_by_a_salvage(self):
         self.files([f"s.{rank}" for rank in range(5)])
         self.world.protect("'s.%r'")
