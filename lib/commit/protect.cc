@@ -168,7 +168,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   for (const FileView& file : view_.files()) missing = missing || !file.present;
   // A lost file cannot be blessed even by force: there is nothing to hash. What is left of a set can.
   if ((missing && (shared() || !request_.force)) || (damaged > 0 && !request_.force)) return true;
-  if (!request_.force && HasUncheckedPast()) return true;
+  if (!request_.force && (report_.another || HasUncheckedPast())) return true;
   const bool same_geometry = options.parity == view_.superblock.parity && options.group == view_.info.group_option &&
                              options.block_size == BlockSizeOptionOf(view_.superblock) &&
                              ChooseBlockSize(options.block_size, LargestFile()) == view_.superblock.block_size &&
@@ -186,6 +186,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   for (const DatasetReport::Unchecked& range : report_.unchecked) unchecked += range.length;
   WarnOfCommitting(unchecked, kCommittedUnchecked);
   HoldUndamaged();
+  report_.another = false;
   report_.damage.clear();
   report_.unchecked.clear();
   report_.unjudged = false;

@@ -86,7 +86,7 @@ struct FileView : FileFacts {
   /// sidecar in reach (names/contents) or by this set. Somebody put it here; it is no damage.
   std::string proven_by;
   bool proven_free = false;  ///< that sidecar may be used for this file (AdoptByContent)
-  /// Set by Examine: by inode and birth it is another file, and no block of it, of several, is as committed.
+  /// Set by Examine: by inode or birth it is another file, and most of its blocks are not as committed.
   bool is_another = false;
   /// Committed leaves, as far as known here.
   const Tree* data_tree() const {

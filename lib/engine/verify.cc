@@ -335,7 +335,14 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     if (taken) report.stamps = StampNote::kTaken;
     return RecordAccess(context, dataset, view, report);
   }
-  return MendFound(context, view, findings, request, report);
+  LZY_RETURN_IF_ERROR(MendFound(context, view, findings, request, report));
+  // If only metadata were repaired, the files are what they were when they were read.
+  const bool as_read = std::ranges::all_of(report.damage, [](const Damage& d) { return d.part == DamagePart::kMetadata || d.transient; });
+  const bool same_sidecars = std::ranges::all_of(view.files(), &FileView::sidecar_usable);
+  if (report.state != DatasetState::kRestored || !as_read || !same_sidecars) return Status::Ok();
+  LZY_ASSIGN_OR_RETURN(const bool taken, stamps.Finish());
+  if (taken) report.stamps = StampNote::kTaken;
+  return Status::Ok();
 }
 
 // Nothing is thrown out of the engine. A failure of I/O is tried once more without the missing parts of parity, if

@@ -13,6 +13,7 @@
 #include "dataset/parts.h"
 #include "names/contents.h"
 #include "names/lookup.h"
+#include "names/set_names.h"
 #include "tuning/tuning.h"
 
 namespace lzy {
@@ -256,7 +257,7 @@ class Examiner {
         FileView& file = view_.ensembles[e].files[f];
         const std::uint64_t blocks = view_.ensembles[e].layout->data_blocks(f), bad = CountBad(findings.files[e][f].data);
         any = any || (bad > 0 && file.present && !IsEdited(file));
-        file.is_another = blocks > 1 && bad >= blocks && file.present && file.sidecar_usable() && !MayBe(file.stat, file.stamp);
+        file.is_another = 2 * bad > blocks && file.present && file.sidecar_usable() && !MayBe(file.stat, file.stamp);
       }
     }
     if (!any) return Status::Ok();
@@ -268,7 +269,7 @@ class Examiner {
         const std::uint64_t bad = CountBad(findings.files[e][f].data);
         if (bad == 0 || !file.present || IsEdited(file)) return Status::Ok();
         const std::string real = FollowLink(context_.fs, file.path);
-        auto prover = FindProver(context_.fs, real, file.sidecar_path, context_.options.key.get());
+        auto prover = FindProver(context_.fs, real, ProvesNothing(file) ? file.sidecar_path : "", context_.options.key.get());
         if (prover.ok() && *prover) {
           mine.push_back({e, f, (*prover)->owner, (*prover)->usable});
         } else if (!shared_ && 2 * bad > ensemble.layout->data_blocks(f)) {
@@ -284,6 +285,15 @@ class Examiner {
       file.proven_free = one.free;
     }
     return Status::Ok();
+  }
+
+  // The sidecar of the file itself says that it differs, or is an older one of this member. But a member may have the
+  // sidecar of another dataset, with which it came here.
+  bool ProvesNothing(const FileView& file) const {
+    if (file.fault != SidecarFault::kForeign) return true;
+    const auto peek = PeekSidecar(context_.fs, file.sidecar_path);
+    return !peek.ok() || (peek->kind == DatasetKind::kSet && peek->rank == file.rank &&
+                          PatternFromTail(file.path, peek->name, peek->rank).has_value());
   }
 
   // Members may have been exchanged, also between nodes that do not see each other's sidecars. All sidecars of a set

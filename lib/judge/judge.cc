@@ -198,6 +198,8 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
                                                    : "matches the set's pattern but is not protected; lzy-protect makes it a member"));
   }
   for (const FileView& file : view.files()) {
+    const bool is_elsewhere = !file.proven_by.empty() && DirectoryOf(file.proven_by) != DirectoryOf(file.path);
+    report.another = report.another || file.is_another || is_elsewhere;
     if (file.proven_by.empty()) continue;
     report.warnings.push_back(fmt::format("{}: it holds what '{}' was at its last commit: it was renamed, swapped or copied. No "
                                           "repair writes to it without --force", file.path, file.proven_by));

@@ -166,8 +166,9 @@ std::string Directory::SidecarOf(const std::string& name) {
 //  2. the sidecar of its name has its stamp;
 //  3. content proved which one it is (names/contents);
 //  4. the file is new, and there is no sidecar of its name: none;
-//  5. the sidecar of its name has its inode and time of birth, or its size and mtime;
-//  6. any sidecar with its stamp, else the latest one with its inode and time of birth;
+//  5. the sidecar of its name has its inode and time of birth;
+//  6. any sidecar with its stamp; else that of its name if size and mtime fit; else the latest one with its inode and
+//     time of birth;
 //  7. the sidecar of its name, if it is not known to be another file's.
 std::string Directory::FindSidecarOf(const std::string& name) {
   std::string own = kSidecarPrefix + name;
@@ -184,8 +185,15 @@ std::string Directory::FindSidecarOf(const std::string& name) {
   // a program fills.
   const bool looks_new = LooksNew(*data);
   if (!has_own && looks_new) return "";
-  if (peek != nullptr && Claims(*data, own, *peek)) return own;
+  if (peek != nullptr && IsSameFile(*data, peek->stamp)) return own;
+  const bool looks_own = peek != nullptr && Claims(*data, own, *peek);
+  // Without a time of birth, no other sidecar can be known by its stamp.
+  if (looks_own && data->birth_ns == 0) return own;
   if (!Around().status().ok()) return has_own ? own : "";
+  if (looks_own) {
+    const std::string other = StampedBy(name, *data);
+    return other.empty() ? own : other;
+  }
   if (!looks_new || data->birth_ns == 0) {
     // Several sidecars may claim one inode. A stamp wins at once; among the others, the latest commit.
     std::string latest;
@@ -198,6 +206,14 @@ std::string Directory::FindSidecarOf(const std::string& name) {
   }
   // A sidecar that was committed for another file says nothing about this one, although it has the name.
   return has_own && !HomeByStamp(own) && !HomeByInode(own) ? own : "";
+}
+
+// Files of equal size and mtime that were swapped: the full stamp tells more than size and mtime.
+std::string Directory::StampedBy(const std::string& name, const FileStat& file) {
+  for (const std::string& sidecar : SidecarsFor(file.inode)) {
+    if (sidecar != kSidecarPrefix + name && HomeByStamp(sidecar) == name) return sidecar;
+  }
+  return "";
 }
 
 // Whether the file of a sidecar's own name is the one that the sidecar was made for, or (by size and mtime) a copy of it,
@@ -238,12 +254,24 @@ std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
 bool Directory::IsClaimed(const std::string& sidecar, const Peek& peek) {
   const auto owner = DataPathOf(sidecar);
   const auto namesake = owner ? StatOf(*owner) : std::nullopt;
-  return namesake && !ProvenSidecar(fs_, path_, *owner) && Claims(*namesake, sidecar, peek);
+  if (!namesake || ProvenSidecar(fs_, path_, *owner) || !Claims(*namesake, sidecar, peek)) return false;
+  return IsSameFile(*namesake, peek.stamp) || !IsStampedElsewhere(*owner, *namesake);
 }
 
-bool Directory::HasOwnSidecar(const std::string& name, const FileStat& file) {
+// Whether a file is, in full, the one of a sidecar of another name. By size and mtime alone it does not claim that of its
+// own name then.
+bool Directory::IsStampedElsewhere(const std::string& name, const FileStat& file) {
+  if (file.birth_ns == 0) return false;
+  return std::ranges::any_of(SidecarsFor(file.inode), [&](const std::string& sidecar) {
+    const auto& other = PeekAt(sidecar);
+    return sidecar != kSidecarPrefix + name && other.ok() && other->committed && IsStamped(file, other->stamp) &&
+           !IsExchanged(name, sidecar, *other);
+  });
+}
+
+bool Directory::HasOwnSidecar(const std::string& name) {
   const std::string own = kSidecarPrefix + name;
-  return IsRegular(own) && PeekAt(own).ok() && Claims(file, own, *PeekAt(own));
+  return IsRegular(own) && PeekAt(own).ok() && IsClaimed(own, *PeekAt(own));
 }
 
 bool Directory::OthersAreAtHome(const std::string& owner, const Peek& peek) {
@@ -274,7 +302,7 @@ std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
     if (namesake && !IsMisplaced(sidecar, *peek) && OthersAreAtHome(*owner, *peek)) return std::nullopt;
     for (const std::string& name : FilesOf(peek->stamp.inode)) {
       const auto file = StatOf(name);
-      if (!file || !IsSameFile(*file, peek->stamp) || HasOwnSidecar(name, *file)) continue;
+      if (!file || !IsSameFile(*file, peek->stamp) || HasOwnSidecar(name)) continue;
       if (!IsExchanged(name, sidecar, *peek)) return name;
     }
     return std::nullopt;
@@ -293,7 +321,8 @@ std::optional<std::string> Directory::HomeByStamp(const std::string& sidecar) {
       const auto file = StatOf(name);
       if (!file || !IsStamped(*file, peek->stamp)) continue;
       if (IsExchanged(name, sidecar, *peek)) return std::nullopt;
-      if (!HasOwnSidecar(name, *file)) return name;
+      const std::string own = kSidecarPrefix + name;
+      if (!IsRegular(own) || !PeekAt(own).ok() || !IsSameFile(*file, PeekAt(own)->stamp)) return name;
     }
     return std::nullopt;
   });

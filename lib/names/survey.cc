@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/printable.h"
 #include "names/set_names.h"
 #include "sidecar/names.h"
 
@@ -23,12 +24,15 @@ bool MeansTheSame(const std::string& a, const std::string& b) {
 }
 
 Status BelongToOthers(const std::string& pattern, const std::set<std::string>& others) {
-  std::string list;
-  for (const std::string& other : others) list += fmt::format("{}'{}'", list.empty() ? "" : ", ", other);
+  std::string list, arguments;
+  for (const std::string& other : others) {
+    list += fmt::format("{}'{}'", list.empty() ? "" : ", ", other);
+    arguments += fmt::format(" {}", ShellQuote(other));
+  }
   return {Code::kInvalidArgument,
           fmt::format("pattern '{}' matches members of other sets, which are no members of this one. The sets that are here: {}. "
-                      "Name one of them. To protect the files in another way, remove the protection of these sets first: "
-                      "lzy-protect --remove", pattern, list)};
+                      "Name one of them. To protect these files in another way, first remove the protection of their sets: "
+                      "lzy-protect --remove{}", pattern, list, arguments)};
 }
 
 /// Whether the file of `rank` is left over from a run with more ranks, or was protected alone: `newest` has no such
@@ -441,8 +445,8 @@ void Survey::HintAtSwaps(DatasetRef& dataset) {
     if (!other) continue;
     dataset.hints.push_back(
         fmt::format("'{}' is the file that was '{}' at the last commit: members have exchanged their names. Rename "
-                    "them back, or commit them as they are: lzy-protect",
-                    path, directory.PathOf(*other)));
+                    "them back, or commit them as they are: lzy-protect {}",
+                    path, directory.PathOf(*other), ShellQuote(dataset.path)));
   }
 }
 

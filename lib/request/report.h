@@ -166,6 +166,9 @@ struct DatasetReport {
   std::vector<Unchecked> unchecked;
   /// Some rows have more edited blocks than parity can rebuild: the edits cannot be taken back.
   bool cannot_undo = false;
+  /// A file differs that by inode or birth is another one than was committed, or holds what was committed in another
+  /// directory. So without force it is neither repaired nor committed.
+  bool another = false;
   /// Shared file: it does not exist.
   bool gone = false;
   std::vector<std::string> warnings;  ///< things the user should know, complete sentences
@@ -203,7 +206,7 @@ struct DatasetReport {
   Status status;
 
   LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
-             sidecar_bytes, unsealed, key, uuid, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo,
+             sidecar_bytes, unsealed, key, uuid, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, another,
              gone, warnings, map, in_epoch, placed, from_replica, portion, stamps, left_for_later, skipped, bytes_read, bytes_captured,
              bytes_encoded, captures_count, committed, planned, removed, repair_first, kept_intents, phases, status)
 };

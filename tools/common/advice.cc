@@ -155,7 +155,9 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
       return LossText(report, action, path, again);
     // An edit or damage: nobody but the user can know. So both commands are named.
     case DatasetState::kStale:
-      return fmt::format("  to commit the change: lzy-protect {}; {}\n", path, UndoText(report, "to undo it", path));
+      // Another file may have come here by mistake.
+      return fmt::format("  to commit the change: lzy-protect {}{}; {}\n", report.another ? "--force " : "", path,
+                         UndoText(report, "to undo it", path));
     case DatasetState::kAtRisk:
       return fmt::format("  to commit it as it is: lzy-protect {}; {}\n", path, UndoText(report, "to reset it to the last commit", path));
     case DatasetState::kUnprotected:
