@@ -292,7 +292,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
   StampRenewal stamps(context, view);
   if (write) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { stamps.Begin(); }));
   LZY_ASSIGN_OR_RETURN(Findings findings, ExamineAsAsked(context, view, job, report));
-  if (view.ensembles[0].files[0].proven_free) {
+  if (std::ranges::any_of(view.files(), &FileView::proven_free)) {
     LZY_ASSIGN_OR_RETURN(const bool adopted, Adopt(context, dataset, job, view, report));
     if (adopted) return Run(context, dataset, AfterAdopting(job), report);
   }

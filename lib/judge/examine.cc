@@ -290,7 +290,7 @@ class Examiner {
   // The sidecar of the file itself says that it differs, or is an older one of this member. But a member may have the
   // sidecar of another dataset, with which it came here.
   bool ProvesNothing(const FileView& file) const {
-    if (file.fault != SidecarFault::kForeign) return true;
+    if (file.sidecar_usable()) return true;
     const auto peek = PeekSidecar(context_.fs, file.sidecar_path);
     return !peek.ok() || (peek->kind == DatasetKind::kSet && peek->rank == file.rank &&
                           PatternFromTail(file.path, peek->name, peek->rank).has_value());

@@ -199,7 +199,7 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   }
   for (const FileView& file : view.files()) {
     const bool is_elsewhere = !file.proven_by.empty() && DirectoryOf(file.proven_by) != DirectoryOf(file.path);
-    report.another = report.another || file.is_another || is_elsewhere;
+    report.another = report.another || (file.is_another && file.proven_by.empty()) || is_elsewhere;
     if (file.proven_by.empty()) continue;
     report.warnings.push_back(fmt::format("{}: it holds what '{}' was at its last commit: it was renamed, swapped or copied. No "
                                           "repair writes to it without --force", file.path, file.proven_by));

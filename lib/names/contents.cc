@@ -252,8 +252,7 @@ Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const 
     const auto file = fs.Stat(path, /*follow=*/false);
     const auto peek = own.ok() ? PeekSidecar(fs, *own) : Result<Peek>(own.status());
     if (!file.ok() || (own.ok() && !peek.ok())) break;
-    const bool sure = peek.ok() && peek->committed && IsSameFile(*file, peek->stamp) && HasSizeAndTime(*file, peek->stamp);
-    if (sure || (peek.ok() && peek->kind == DatasetKind::kSet)) break;
+    if (peek.ok() && peek->kind == DatasetKind::kSet) break;
     LZY_ASSIGN_OR_RETURN(const auto prover, FindProver(fs, path, own.ok() ? *own : "", key));
     if (!prover || !prover->usable) break;
     if (own.ok()) {

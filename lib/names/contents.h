@@ -35,8 +35,8 @@ struct Prover {
 /// nullopt. Errors are those of reading the file.
 Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
                                          const LeafKey* key);
-/// Before anything is judged by the sidecar that `data_path` has by its stamp: unless stamp and file agree in full, looks
-/// whether the file is not what that sidecar committed, but what a usable one of another name did. If so, remembers that
+/// For a file that is not what the sidecar committed which it has by its stamp, or that has none: looks whether it is what
+/// a usable sidecar of another name did (or that of its own name, if its stamp led to another one). If so, remembers that
 /// one for the file, and goes on with the file whose sidecar that was: files may have been swapped or rotated. True if
 /// there is anything new. From then on, FindSidecar and Rehome of this process go by it. Reads one block, and more only
 /// if that block fits. Members of sets keep the sidecars of their names.

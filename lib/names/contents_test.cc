@@ -50,20 +50,16 @@ struct Row {
 
 // The sidecar that a look at stamps gives, without reading anything.
 std::string ByStamp(const Row& row) {
-  if (row.own == Fit::kFull || row.own == Fit::kEdited) return ".LZY.f";
-  const bool is_free = row.namesake != Namesake::kCommitted;
-  if (row.other == Fit::kFull && is_free) return ".LZY.g";
-  if (row.own == Fit::kRecycled || row.own == Fit::kTimes) return ".LZY.f";
-  if (row.other == Fit::kEdited && is_free) return ".LZY.g";
+  const bool claims_own = row.own == Fit::kFull || row.own == Fit::kEdited || row.own == Fit::kRecycled || row.own == Fit::kTimes;
+  if (claims_own) return ".LZY.f";
+  const bool is_same_as_other = row.other == Fit::kFull || row.other == Fit::kEdited;
+  if (is_same_as_other && row.namesake != Namesake::kCommitted) return ".LZY.g";
   return row.own != Fit::kNone ? ".LZY.f" : "";
 }
 
-// The sidecar by which the file is judged.
+// The sidecar by which the file is judged if it differs from that one.
 std::string ByContent(const Row& row) {
   const std::string stamped = ByStamp(row);
-  // Nothing is read where stamp and file agree in full.
-  if (stamped == ".LZY.f" && row.own == Fit::kFull) return stamped;
-  if (stamped == ".LZY.g" && row.other == Fit::kFull) return stamped;
   if (row.content == Content::kOwn && row.own != Fit::kNone) return ".LZY.f";
   if (row.content == Content::kOther && row.other != Fit::kNone && row.namesake != Namesake::kCommitted) return ".LZY.g";
   return stamped;

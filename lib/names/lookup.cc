@@ -163,12 +163,11 @@ std::string Directory::SidecarOf(const std::string& name) {
 
 // The table of docs/design.md §7, cheapest and surest first:
 //  1. the file is gone: the sidecar of its name, if there is one;
-//  2. the sidecar of its name has its stamp;
-//  3. content proved which one it is (names/contents);
+//  2. content proved which one it is (names/contents);
+//  3. the sidecar of its name has its stamp;
 //  4. the file is new, and there is no sidecar of its name: none;
-//  5. the sidecar of its name has its inode and time of birth;
-//  6. any sidecar with its stamp; else that of its name if size and mtime fit; else the latest one with its inode and
-//     time of birth;
+//  5. the sidecar of its name has its inode and time of birth, or its size and mtime;
+//  6. any sidecar with its stamp, else the latest one with its inode and time of birth;
 //  7. the sidecar of its name, if it is not known to be another file's.
 std::string Directory::FindSidecarOf(const std::string& name) {
   std::string own = kSidecarPrefix + name;
@@ -177,23 +176,16 @@ std::string Directory::FindSidecarOf(const std::string& name) {
   if (!data.ok()) return has_own ? own : "";
   const Peek* peek = has_own && PeekAt(own).ok() ? &*PeekAt(own) : nullptr;
   const bool regular = data->type == FileStat::Type::kRegular;
-  if (peek != nullptr && peek->committed && regular && IsStamped(*data, peek->stamp)) return own;
   if (regular) {
     if (auto proven = ProvenSidecar(fs_, path_, name)) return *proven;
   }
+  if (peek != nullptr && peek->committed && regular && IsStamped(*data, peek->stamp)) return own;
   // A file that a program has just created was not renamed. This spares looking into every sidecar of a directory that
   // a program fills.
   const bool looks_new = LooksNew(*data);
   if (!has_own && looks_new) return "";
-  if (peek != nullptr && IsSameFile(*data, peek->stamp)) return own;
-  const bool looks_own = peek != nullptr && Claims(*data, own, *peek);
-  // Without a time of birth, no other sidecar can be known by its stamp.
-  if (looks_own && data->birth_ns == 0) return own;
+  if (peek != nullptr && Claims(*data, own, *peek)) return own;
   if (!Around().status().ok()) return has_own ? own : "";
-  if (looks_own) {
-    const std::string other = StampedBy(name, *data);
-    return other.empty() ? own : other;
-  }
   if (!looks_new || data->birth_ns == 0) {
     // Several sidecars may claim one inode. A stamp wins at once; among the others, the latest commit.
     std::string latest;
@@ -206,14 +198,6 @@ std::string Directory::FindSidecarOf(const std::string& name) {
   }
   // A sidecar that was committed for another file says nothing about this one, although it has the name.
   return has_own && !HomeByStamp(own) && !HomeByInode(own) ? own : "";
-}
-
-// Files of equal size and mtime that were swapped: the full stamp tells more than size and mtime.
-std::string Directory::StampedBy(const std::string& name, const FileStat& file) {
-  for (const std::string& sidecar : SidecarsFor(file.inode)) {
-    if (sidecar != kSidecarPrefix + name && HomeByStamp(sidecar) == name) return sidecar;
-  }
-  return "";
 }
 
 // Whether the file of a sidecar's own name is the one that the sidecar was made for, or (by size and mtime) a copy of it,
@@ -254,19 +238,7 @@ std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
 bool Directory::IsClaimed(const std::string& sidecar, const Peek& peek) {
   const auto owner = DataPathOf(sidecar);
   const auto namesake = owner ? StatOf(*owner) : std::nullopt;
-  if (!namesake || ProvenSidecar(fs_, path_, *owner) || !Claims(*namesake, sidecar, peek)) return false;
-  return IsSameFile(*namesake, peek.stamp) || !IsStampedElsewhere(*owner, *namesake);
-}
-
-// Whether a file is, in full, the one of a sidecar of another name. By size and mtime alone it does not claim that of its
-// own name then.
-bool Directory::IsStampedElsewhere(const std::string& name, const FileStat& file) {
-  if (file.birth_ns == 0) return false;
-  return std::ranges::any_of(SidecarsFor(file.inode), [&](const std::string& sidecar) {
-    const auto& other = PeekAt(sidecar);
-    return sidecar != kSidecarPrefix + name && other.ok() && other->committed && IsStamped(file, other->stamp) &&
-           !IsExchanged(name, sidecar, *other);
-  });
+  return namesake && !ProvenSidecar(fs_, path_, *owner) && Claims(*namesake, sidecar, peek);
 }
 
 bool Directory::HasOwnSidecar(const std::string& name) {
@@ -321,8 +293,7 @@ std::optional<std::string> Directory::HomeByStamp(const std::string& sidecar) {
       const auto file = StatOf(name);
       if (!file || !IsStamped(*file, peek->stamp)) continue;
       if (IsExchanged(name, sidecar, *peek)) return std::nullopt;
-      const std::string own = kSidecarPrefix + name;
-      if (!IsRegular(own) || !PeekAt(own).ok() || !IsSameFile(*file, PeekAt(own)->stamp)) return name;
+      if (!HasOwnSidecar(name)) return name;
     }
     return std::nullopt;
   });

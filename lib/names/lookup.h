@@ -81,9 +81,6 @@ class Directory {
   bool IsClaimed(const std::string& sidecar, const Peek& peek);
   /// Whether the file `name` claims the sidecar of its own name.
   bool HasOwnSidecar(const std::string& name);
-  /// A sidecar of another name of which the file `name` has the whole stamp; empty: none.
-  std::string StampedBy(const std::string& name, const FileStat& file);
-  bool IsStampedElsewhere(const std::string& name, const FileStat& file);
   /// Whether `name`, which has the inode of `sidecar`, is another member of its set.
   bool IsExchanged(const std::string& name, const std::string& sidecar, const Peek& peek);
   /// Whether `sidecar` is of the set of `peek`.
