@@ -106,7 +106,9 @@ Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
     LZY_ASSIGN_OR_RETURN(const bool moved, fs.RenameIfAbsent(from, to));
     if (moved) return true;
-    if (MustStay(fs, to, occupants)) return false;
+    // One that was set aside when names were exchanged gets its name back from the one that was to have it.
+    const bool set_aside = BaseNameOf(from).starts_with(kTemporaryPrefix);
+    if (!set_aside && MustStay(fs, to, occupants)) return false;
     auto occupant = LockSidecar(fs, to, nullptr, nullptr, 0);
     if (occupant.ok() && AwaitsAWriter(fs, **occupant, to)) return false;
     const Code code = occupant.status().code();

@@ -96,9 +96,11 @@ class Around {
     }
     return known = std::make_shared<SameSize>(fs, paths);
   }
-  // Those of the datasets that the command names. They are looked at once, if ever.
-  std::shared_ptr<const SameSize> InReach(FileSystem& fs, std::uint64_t bytes) {
+  // Those of the datasets that the command names, if any is in another directory than `here`. They are looked at once, if
+  // ever.
+  std::shared_ptr<const SameSize> InReach(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
     const std::lock_guard lock(mutex_);
+    if (directories_.size() <= directories_.count(here)) return std::make_shared<SameSize>(fs, std::vector<std::string>());
     if (!reach_sizes_) LookAtReach(fs);
     auto& known = reach_[bytes];
     if (known) return known;
@@ -223,7 +225,7 @@ Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data
   const auto look = Neighbours::For(fs, directory, name, *stat).look;
   LZY_ASSIGN_OR_RETURN(auto candidates, around.Beside(fs, directory, stat->size, look)->WithFirstBlockOf(**file, stat->size, key));
   const std::size_t beside = candidates.size();
-  LZY_ASSIGN_OR_RETURN(auto others, around.InReach(fs, stat->size)->WithFirstBlockOf(**file, stat->size, key));
+  LZY_ASSIGN_OR_RETURN(auto others, around.InReach(fs, stat->size, real)->WithFirstBlockOf(**file, stat->size, key));
   for (std::string& path : others) {
     if (DirectoryOf(path) != real) candidates.push_back(std::move(path));
   }

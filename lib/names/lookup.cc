@@ -303,7 +303,23 @@ std::optional<std::string> Directory::HomeByContent(const std::string& sidecar) 
   const auto& peek = PeekAt(sidecar);
   const auto owner = DataPathOf(sidecar);
   if (!owner || !peek.ok() || !peek->committed || peek->kind == DatasetKind::kSet || IsRegular(*owner)) return std::nullopt;
+  const auto holds = [&](const std::string& name) {
+    const auto same = HoldsCommitted(fs_, PathOf(name), PathOf(sidecar), nullptr);
+    return same.ok() && *same;
+  };
+  const auto remember = [&](const std::string& name) {
+    RememberProven(fs_, path_, name, sidecar);
+    sidecar_of_[name] = sidecar;
+    home_by_stamp_[sidecar] = name;
+    return name;
+  };
+  // Renamed onto a file of equal size and mtime: by its stamp it has the sidecar of that one.
+  for (const std::string& name : FilesOf(peek->stamp.inode)) {
+    const auto file = StatOf(name);
+    if (file && IsStamped(*file, peek->stamp) && !IsExchanged(name, sidecar, *peek) && holds(name)) return remember(name);
+  }
   if (!unowned_) {
+    if (!listed_) List();
     unowned_.emplace();
     for (const std::string& name : names_) {
       if (IsLzyName(name) || names_.contains(kSidecarPrefix + name) || !SidecarOf(name).empty()) continue;
@@ -312,12 +328,7 @@ std::optional<std::string> Directory::HomeByContent(const std::string& sidecar) 
   }
   const auto [begin, end] = unowned_->equal_range(peek->stamp.size);
   for (auto at = begin; at != end; ++at) {
-    const auto holds = HoldsCommitted(fs_, PathOf(at->second), PathOf(sidecar), nullptr);
-    if (!holds.ok() || !*holds) continue;
-    RememberProven(fs_, path_, at->second, sidecar);
-    sidecar_of_[at->second] = sidecar;
-    home_by_stamp_[sidecar] = at->second;
-    return at->second;
+    if (holds(at->second)) return remember(at->second);
   }
   return std::nullopt;
 }

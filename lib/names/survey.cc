@@ -24,15 +24,11 @@ bool MeansTheSame(const std::string& a, const std::string& b) {
 }
 
 Status BelongToOthers(const std::string& pattern, const std::set<std::string>& others) {
-  std::string list, arguments;
-  for (const std::string& other : others) {
-    list += fmt::format("{}'{}'", list.empty() ? "" : ", ", other);
-    arguments += fmt::format(" {}", ShellQuote(other));
-  }
+  std::string list;
+  for (const std::string& other : others) list += fmt::format("{}{}", list.empty() ? "" : ", ", ShellQuote(other));
   return {Code::kInvalidArgument,
-          fmt::format("pattern '{}' matches members of other sets, which are no members of this one. The sets that are here: {}. "
-                      "Name one of them. To protect these files in another way, first remove the protection of their sets: "
-                      "lzy-protect --remove{}", pattern, list, arguments)};
+          fmt::format("pattern '{}' matches members of other sets, which are no members of this one. Name one of the sets that are "
+                      "here: {}", pattern, list)};
 }
 
 /// Whether the file of `rank` is left over from a run with more ranks, or was protected alone: `newest` has no such
@@ -169,7 +165,8 @@ bool Survey::AddRenamed(const std::string& path) {
   const std::string real = FollowLink(fs_, path);
   Directory& directory = At(DirectoryOf(real));
   const std::string sidecar = kSidecarPrefix + BaseNameOf(real);
-  const auto home = directory.HomeOf(sidecar);
+  auto home = directory.HomeOf(sidecar);
+  if (!home) home = directory.HomeByContent(sidecar);
   if (!home || *home == BaseNameOf(real)) return false;
   const Peek& peek = *directory.PeekAt(sidecar);
   const std::string now = directory.PathOf(*home);
@@ -444,9 +441,9 @@ void Survey::HintAtSwaps(DatasetRef& dataset) {
     const auto other = directory.OtherMemberIn(BaseNameOf(real));
     if (!other) continue;
     dataset.hints.push_back(
-        fmt::format("'{}' is the file that was '{}' at the last commit: members have exchanged their names. Rename "
-                    "them back, or commit them as they are: lzy-protect {}",
-                    path, directory.PathOf(*other), ShellQuote(dataset.path)));
+        fmt::format("'{}' is the file that was '{}' at the last commit: members have exchanged their names. If "
+                    "that was a mistake, rename them back",
+                    path, directory.PathOf(*other)));
   }
 }
 

@@ -6,7 +6,8 @@ The rules:
   touched    A command that only looks changes no file and no sidecar.
   false      A command that says restored or repaired, with exit code 0, leaves no file with a content that nobody wrote.
   blind      A command that says intact (0) was right: each protected file that it names has a true content.
-  silent     A directory is not intact (0) if a sidecar in it remembers a content that no file has any more.
+  silent     A directory is not intact (0) if a sidecar in it remembers a content that no file has any more, unless another file
+             has the name: whoever moves a file onto another one replaces that.
   forgotten  A sidecar that knows what no file holds, or that has parity of a member that is lost, is there still, whatever its name. A
              commit replaces those of the files that it names.
   committed  lzy-protect does not commit rot if the file's own sidecar is there to tell.
@@ -179,7 +180,8 @@ class Oracle:
             return
         for sidecar, (key, commit) in sorted(after.sidecars.items()):
             newer = any(other[:2] == key[:2] and other[2] > key[2] for other, _ in after.sidecars.values())
-            if commit.content not in after.contents and not newer:
+            replaced = world.file_of(sidecar) in after.files  # somebody gave its name to another file
+            if commit.content not in after.contents and not newer and not replaced:
                 raise Broken("silent", f"{sidecar}, made for {commit.path}, remembers {self.label(commit.content)}, which is in no file, "
                                        f"and all is well for: {command} [0]\n{done.text}")
 
