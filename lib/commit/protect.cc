@@ -98,7 +98,7 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
     LZY_ASSIGN_OR_RETURN(const bool recovered, RecoverSidecar(context_.fs, path, *data, context_.options));
     if (recovered) report_.warnings.push_back(kRecovered);
   }
-  const Occupants occupants = request_.touched || request_.force ? Occupants::kGo : Occupants::kYield;
+  const Occupants occupants = request_.touched ? Occupants::kGo : Occupants::kYield;
   LZY_ASSIGN_OR_RETURN(const std::string sidecar_path,
                        Rehome(context_.fs, path, {context_.options.timeout_seconds, occupants}));
   // Of a program's epoch it was looked at when that began, and what is in it is read under the lock.
@@ -449,7 +449,7 @@ Status Protector::Settle(const FileView& file, FileJob& job) const {
   Sidecar* const sidecar = file.sidecar ? file.sidecar.get() : file.former.get();
   LZY_RETURN_IF_ERROR(job.Settle(sidecar != nullptr ? &sidecar->file() : file.held.get()));
   const Sidecar* const last = LeavesOf(file);
-  if (last == nullptr || !request_.touched || touched_.at(file.rank).whole()) return Status::Ok();
+  if (last == nullptr || (!only_access_ && (!request_.touched || touched_.at(file.rank).whole()))) return Status::Ok();
   const Superblock& sb = last->contents().superblock;
   if (IsRacy(sb.stamp, sb.commit_clock_ns)) job.clock_ns = std::min(job.clock_ns, job.before.mtime_ns);
   return Status::Ok();

@@ -176,7 +176,7 @@ class Copier {
     const std::string directory = DirectoryOf(real_);
     const std::optional<std::string> home = Directory(fs_, directory).HomeOf(BaseNameOf(sidecar_path_));
     if (!home || *home == BaseNameOf(real_)) return Status::Ok();
-    return Rehome(fs_, JoinPath(directory, *home), {context_.options.timeout_seconds, Occupants::kGo}).status();
+    return Rehome(fs_, JoinPath(directory, *home), {context_.options.timeout_seconds, Occupants::kYield}).status();
   }
 
   // What a copy left that broke off is taken over. If that copy still goes on, it has the lock. If it has just ended,

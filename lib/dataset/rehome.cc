@@ -92,31 +92,33 @@ bool AwaitsAWriter(FileSystem& fs, const Sidecar& sidecar, const std::string& pa
   return stamp.inode == 0 || (file.ok() && MayBe(*file, stamp));
 }
 
-// Whether the sidecar at `path` must not be overwritten although its file is in the directory no more.
-bool MustStay(FileSystem& fs, const std::string& path, Occupants occupants) {
-  if (occupants == Occupants::kGo) return false;
-  const auto peek = PeekSidecar(fs, path);
-  return peek.ok() && peek->committed && (occupants == Occupants::kStay || peek->kind == DatasetKind::kSet);
-}
-
-// Moves a sidecar to the name `to`, where there may be one that is of no file any more. That one is replaced under its
-// lock, and not at all (false) if somebody is about to write under that name, or if it has to stay.
+// Moves a sidecar to the name `to`, where there may be one that is of no file any more. Under its lock, that one is
+// overwritten, set aside, or left, as `occupants` says. False if it has to stay, or somebody is about to write under that
+// name. One that cannot be read stays, too: only ruins are overwritten whatever `occupants` says.
 Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string& to, Occupants occupants,
                       Clock::time_point deadline) {
+  // One that was set aside when names were exchanged gets its name back from the one that was to have it.
+  const bool comes_back = BaseNameOf(from).starts_with(kTemporaryPrefix);
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
     LZY_ASSIGN_OR_RETURN(const bool moved, fs.RenameIfAbsent(from, to));
     if (moved) return true;
-    // One that was set aside when names were exchanged gets its name back from the one that was to have it.
-    const bool set_aside = BaseNameOf(from).starts_with(kTemporaryPrefix);
-    if (!set_aside && MustStay(fs, to, occupants)) return false;
     auto occupant = LockSidecar(fs, to, nullptr, nullptr, 0);
     if (occupant.ok() && AwaitsAWriter(fs, **occupant, to)) return false;
-    const Code code = occupant.status().code();
-    if (code != Code::kBusy && code != Code::kNotFound) {
-      LZY_RETURN_IF_ERROR(fs.Rename(from, to));
-      return true;
+    if (occupant.ok() && (*occupant)->committed() && occupants != Occupants::kGo && !comes_back) {
+      if (occupants == Occupants::kStay) return false;
+      LZY_RETURN_IF_ERROR(fs.Rename(to, TemporarySidecarPath(to)));
+      continue;
     }
-    if (Clock::now() >= deadline) return occupant.status();
+    const Status state = occupant.status();
+    if (state.ok() || IsRuined(state) || state.code() == Code::kCorrupt || occupants == Occupants::kGo) {
+      if (state.code() != Code::kBusy && state.code() != Code::kNotFound) {
+        LZY_RETURN_IF_ERROR(fs.Rename(from, to));
+        return true;
+      }
+    } else if (state.code() != Code::kBusy && state.code() != Code::kNotFound) {
+      return false;
+    }
+    if (Clock::now() >= deadline) return state;
   }
 }
 
@@ -195,9 +197,7 @@ Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std:
   }
   auto found = FindSidecar(fs, data);
   if (!found.ok() || BaseNameOf(*found) == BaseNameOf(own)) return Moves();
-  // It can be used where it is, so nothing has to make room for it.
-  const Occupants occupants = options.occupants == Occupants::kGo ? Occupants::kGo : Occupants::kStay;
-  return Moves{{{JoinPath(directory, BaseNameOf(*found)), own}, false}, false, occupants};
+  return Moves{{{JoinPath(directory, BaseNameOf(*found)), own}, false}, false, options.occupants};
 }
 
 // From the free end of the chain to its beginning, so each rename goes to a name that is free by then. Of a cycle, the

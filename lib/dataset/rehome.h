@@ -23,8 +23,8 @@ namespace lzy {
 /// be the last to know what the file was.
 enum class Occupants {
   kStay,   ///< it stays, and the other sidecar keeps its old name: for repairs, and for whoever protects nothing new
-  kYield,  ///< it goes if a file could have no sidecar otherwise: the file that had its name was replaced by another one
-  kGo,     ///< it goes: for programs, which replace what they wrote before
+  kYield,  ///< it is set aside under a temporary name, where it is still found: for commits of tools, and copies
+  kGo,     ///< it is overwritten: for programs, which replace what they wrote before
 };
 /// A member of a set. The sidecar that was made for it is known by these two, whatever its name.
 struct SetMember {

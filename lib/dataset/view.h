@@ -86,7 +86,9 @@ struct FileView : FileFacts {
   /// sidecar in reach (names/contents) or by this set. Somebody put it here; it is no damage.
   std::string proven_by;
   bool proven_free = false;  ///< that sidecar may be used for this file (AdoptByContent)
-  /// Set by Examine: by inode or birth it is another file, and most of its blocks are not as committed.
+  bool proven_elsewhere = false;  ///< that sidecar is in another directory, and not of this set
+  /// Set by Examine: it has the committed size and mtime, but by inode or birth it is another file, and most of its blocks
+  /// are not as committed.
   bool is_another = false;
   /// Committed leaves, as far as known here.
   const Tree* data_tree() const {

@@ -94,7 +94,9 @@ class SetOpener {
     const auto real = context_.fs.RealPath(path), other_real = context_.fs.RealPath(other);
     const std::string same = fmt::format("{}: it is the same file as {}", path, other);
     if (!real.ok() || !other_real.ok() || *real == *other_real) return {Code::kIo, same};
-    const std::string quoted = ShellQuote(path), copy = ShellQuote(path + ".copy");
+    std::string free = path + ".copy";
+    while (context_.fs.Stat(free, /*follow=*/false).ok()) free += "1";
+    const std::string quoted = ShellQuote(path), copy = ShellQuote(free);
     return {Code::kIo, fmt::format("{}, by a hard link. Make it a file of its own, then verify the set: cp -p {} {} && mv {} {}", same,
                                    quoted, copy, copy, quoted)};
   }

@@ -60,8 +60,9 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   LZY_RETURN_IF_ERROR(BroadcastRecord(context.comm, summary));
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     if (first) return Status::Ok();
-    if (summary.present && summary.fault == SidecarFault::kNone) {
-      const std::string real = FollowLink(context.fs, ref.path);
+    const std::string real = FollowLink(context.fs, ref.path);
+    const auto found = FindSidecar(context.fs, ref.path);
+    if (summary.present && summary.fault == SidecarFault::kNone && (!found.ok() || BaseNameOf(*found) != BaseNameOf(summary.sidecar_path))) {
       RememberProven(context.fs, DirectoryOf(real), BaseNameOf(real), BaseNameOf(summary.sidecar_path));
     }
     LZY_RETURN_IF_ERROR(OpenMember(context, ref.kind, ref.path, false, file).status());

@@ -18,6 +18,7 @@
 #include "mend/mend.h"
 #include "mend/mend_plan.h"
 #include "mend/replica.h"
+#include "mend/resemblance.h"
 #include "names/lookup.h"
 #include "remote/files.h"
 
@@ -75,41 +76,51 @@ DatasetState StateAfter(const DatasetReport& report) {
   return state == DatasetState::kIntact && mended ? DatasetState::kRestored : state;
 }
 
-// The version of the set whose members are here under the names that PATH gives them: the newest.
-std::optional<SetMember> NewestSet(const Context& context, const DatasetRef& dataset) {
-  std::optional<Peek> newest;
+// The newest version that the sidecars of present members tell, of those that this process sees.
+struct SeenSet {
+  std::int64_t wall_time_ns = 0;
+  Uuid uuid{};
+  LZY_FIELDS(wall_time_ns, uuid)
+  friend auto operator<=>(const SeenSet&, const SeenSet&) = default;
+};
+SeenSet NewestSet(const Context& context, const DatasetRef& dataset) {
+  SeenSet newest;
   for (const auto& [rank, path] : dataset.members) {
-    if (!context.fs.Stat(path).ok()) continue;
-    const auto peek = FindAndPeek(context.fs, path);
-    const bool of_set = peek.ok() && peek->committed && peek->kind == DatasetKind::kSet;
-    if (of_set && (!newest || peek->wall_time_ns > newest->wall_time_ns)) newest = *peek;
+    const auto peek = context.fs.Stat(path).ok() ? FindAndPeek(context.fs, path) : Result<Peek>(Code::kNotFound, "");
+    if (peek.ok() && peek->committed && peek->kind == DatasetKind::kSet) newest = std::max(newest, {peek->wall_time_ns, peek->uuid});
   }
-  return newest ? std::optional(SetMember{newest->uuid, 0}) : std::nullopt;
+  return newest;
+}
+
+Status RehomeOne(const Context& context, const std::string& path, std::optional<SetMember> lost = {}) {
+  // A name too long for a sidecar is no mistake of whoever asks what is protected.
+  const Status found = FindSidecar(context.fs, path).status();
+  if (found.code() == Code::kUnprotected) return found;
+  return Rehome(context.fs, path, {context.options.timeout_seconds, Occupants::kStay, lost}).status();
 }
 
 // Before the locks are taken, so that each sidecar is under the name of its file. Members that are there come first, so
 // the names of those that are lost are free for their own sidecars.
 Status RehomeAll(const Context& context, const DatasetRef& dataset) {
-  const auto rehome = [&](const std::string& path, std::optional<SetMember> lost = {}) {
-    // A name too long for a sidecar is no mistake of whoever asks what is protected.
-    const Status found = FindSidecar(context.fs, path).status();
-    const RehomeOptions options{context.options.timeout_seconds, Occupants::kStay, lost};
-    return found.code() == Code::kUnprotected ? found : Rehome(context.fs, path, options).status();
-  };
-  return AgreeOn(context.comm, [&]() -> Status {
-    if (dataset.kind == DatasetKind::kShared) {
-      return context.comm.rank() == 0 ? rehome(dataset.path) : Status::Ok();
-    }
-    std::vector<std::pair<std::uint32_t, std::string>> gone;
+  if (dataset.kind == DatasetKind::kShared) {
+    return AgreeOn(context.comm, [&] { return context.comm.rank() == 0 ? RehomeOne(context, dataset.path) : Status::Ok(); });
+  }
+  std::vector<std::pair<std::uint32_t, std::string>> gone;
+  SeenSet mine;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     for (const auto& [rank, path] : dataset.members) {
       if (!dataset.IsDealtHere(rank)) continue;
       if (!context.fs.Stat(path).ok()) gone.emplace_back(rank, path);
-      LZY_RETURN_IF_ERROR(rehome(path));
+      LZY_RETURN_IF_ERROR(RehomeOne(context, path));
     }
-    const auto set = gone.empty() ? std::nullopt : NewestSet(context, dataset);
-    for (const auto& [rank, path] : gone) {
-      if (set) LZY_RETURN_IF_ERROR(rehome(path, SetMember{set->set, rank}));
-    }
+    mine = NewestSet(context, dataset);
+    return Status::Ok();
+  }));
+  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context.comm, mine));
+  const SeenSet newest = *std::ranges::max_element(all);
+  return AgreeOn(context.comm, [&]() -> Status {
+    if (newest == SeenSet{}) return Status::Ok();
+    for (const auto& [rank, path] : gone) LZY_RETURN_IF_ERROR(RehomeOne(context, path, SetMember{newest.uuid, rank}));
     return Status::Ok();
   });
 }
@@ -296,6 +307,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     LZY_ASSIGN_OR_RETURN(const bool adopted, Adopt(context, dataset, job, view, report));
     if (adopted) return Run(context, dataset, AfterAdopting(job), report);
   }
+  LZY_RETURN_IF_ERROR(TellRotFromOthers(context, view, findings));
   MendRequest request = job.request;
   ReplicaPlace place{.path = job.replica, .ranks = job.ranks, .force = request.force};
   if (!job.replica.empty()) {

@@ -30,8 +30,8 @@ std::uint64_t CountBad(const std::vector<BadBlocks>& list) {
 struct ProvenFile {
   std::uint32_t ensemble = 0, file = 0;
   std::string by;
-  bool free = false;
-  LZY_FIELDS(ensemble, file, by, free)
+  bool free = false, elsewhere = false;
+  LZY_FIELDS(ensemble, file, by, free, elsewhere)
 };
 
 // Written to since the commit: an edit, whatever its content is, so nothing has to be proven.
@@ -186,6 +186,46 @@ class Examiner {
     return findings;
   }
 
+  // Files whose data differ may be right as they are: what another sidecar committed, or another file altogether. No
+  // repair may write to them, so this is known before anything is judged. Collective only if anything differs.
+  Status TellOthersContent(const Findings& findings) {
+    bool any = false;
+    for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
+      for (std::uint32_t f = 0; f < view_.ensembles[e].files.size(); ++f) {
+        FileView& file = view_.ensembles[e].files[f];
+        const std::uint64_t blocks = view_.ensembles[e].layout->data_blocks(f), bad = CountBad(findings.files[e][f].data);
+        any = any || (bad > 0 && file.present && !IsEdited(file));
+        file.is_another = 2 * bad > blocks && file.present && HasSizeAndTime(file.stat, file.stamp) && file.sidecar_usable() && !MayBe(file.stat, file.stamp);
+      }
+    }
+    if (!any) return Status::Ok();
+    std::vector<ProvenFile> mine;
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] {
+      if (shared_ && context_.comm.rank() != 0) return Status::Ok();
+      return ForEachFileOfMine([&](const Ensemble& ensemble, std::uint32_t e, std::uint32_t f) -> Status {
+        const FileView& file = ensemble.files[f];
+        const std::uint64_t bad = CountBad(findings.files[e][f].data);
+        if (bad == 0 || !file.present || IsEdited(file)) return Status::Ok();
+        const std::string real = FollowLink(context_.fs, file.path);
+        auto prover = FindProver(context_.fs, real, ProvesNothing(file) ? file.sidecar_path : "", context_.options.key.get());
+        if (prover.ok() && *prover) {
+          mine.push_back({e, f, (*prover)->owner, (*prover)->usable, !(*prover)->beside && !IsOfThisSet((*prover)->owner)});
+        } else if (!shared_ && 2 * bad > ensemble.layout->data_blocks(f)) {
+          if (const auto other = OtherMemberIn(ensemble, e, f)) mine.push_back({e, f, *other, false, false});
+        }
+        return Status::Ok();
+      });
+    }));
+    LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(context_.comm, mine));
+    for (const ProvenFile& one : all) {
+      FileView& file = view_.ensembles.at(one.ensemble).files.at(one.file);
+      file.proven_by = one.by;
+      file.proven_free = one.free;
+      file.proven_elsewhere = one.elsewhere;
+    }
+    return Status::Ok();
+  }
+
  private:
   bool IsMine(const FileView& file) const { return shared_ || file.owner == context_.comm.rank(); }
 
@@ -248,43 +288,12 @@ class Examiner {
     return Status::Ok();
   }
 
-  // Files whose data differ may be right as they are: what another sidecar committed, or another file altogether. No
-  // repair may write to them, so this is known before anything is judged. Collective only if anything differs.
-  Status TellOthersContent(const Findings& findings) {
-    bool any = false;
-    for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
-      for (std::uint32_t f = 0; f < view_.ensembles[e].files.size(); ++f) {
-        FileView& file = view_.ensembles[e].files[f];
-        const std::uint64_t blocks = view_.ensembles[e].layout->data_blocks(f), bad = CountBad(findings.files[e][f].data);
-        any = any || (bad > 0 && file.present && !IsEdited(file));
-        file.is_another = 2 * bad > blocks && file.present && file.sidecar_usable() && !MayBe(file.stat, file.stamp);
-      }
-    }
-    if (!any) return Status::Ok();
-    std::vector<ProvenFile> mine;
-    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] {
-      if (shared_ && context_.comm.rank() != 0) return Status::Ok();
-      return ForEachFileOfMine([&](const Ensemble& ensemble, std::uint32_t e, std::uint32_t f) -> Status {
-        const FileView& file = ensemble.files[f];
-        const std::uint64_t bad = CountBad(findings.files[e][f].data);
-        if (bad == 0 || !file.present || IsEdited(file)) return Status::Ok();
-        const std::string real = FollowLink(context_.fs, file.path);
-        auto prover = FindProver(context_.fs, real, ProvesNothing(file) ? file.sidecar_path : "", context_.options.key.get());
-        if (prover.ok() && *prover) {
-          mine.push_back({e, f, (*prover)->owner, (*prover)->usable});
-        } else if (!shared_ && 2 * bad > ensemble.layout->data_blocks(f)) {
-          if (const auto other = OtherMemberIn(ensemble, e, f)) mine.push_back({e, f, *other, false});
-        }
-        return Status::Ok();
-      });
-    }));
-    LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(context_.comm, mine));
-    for (const ProvenFile& one : all) {
-      FileView& file = view_.ensembles.at(one.ensemble).files.at(one.file);
-      file.proven_by = one.by;
-      file.proven_free = one.free;
-    }
-    return Status::Ok();
+  bool IsOfThisSet(const std::string& path) const {
+    return std::ranges::any_of(view_.ref.members, [&](const auto& member) { return IsSamePath(member.second, path); });
+  }
+  bool IsSamePath(const std::string& a, const std::string& b) const {
+    const auto one = context_.fs.RealPath(a), other = context_.fs.RealPath(b);
+    return one.ok() && other.ok() && *one == *other;
   }
 
   // The sidecar of the file itself says that it differs, or is an older one of this member. But a member may have the
@@ -560,6 +569,10 @@ CheckSettings SettingsFor(const Context& context, bool from_disk) {
 
 Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk) {
   return Examiner(context, view, from_disk).Run();
+}
+
+Status TellOthersContent(const Context& context, DatasetView& view, const Findings& findings) {
+  return Examiner(context, view, false).TellOthersContent(findings);
 }
 
 Result<bool> AdoptShared(const Context& context, const DatasetRef& dataset) {

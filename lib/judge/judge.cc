@@ -198,8 +198,12 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
                                                    : "matches the set's pattern but is not protected; lzy-protect makes it a member"));
   }
   for (const FileView& file : view.files()) {
-    const bool is_elsewhere = !file.proven_by.empty() && DirectoryOf(file.proven_by) != DirectoryOf(file.path);
-    report.another = report.another || (file.is_another && file.proven_by.empty()) || is_elsewhere;
+    const bool unknown = file.is_another && file.proven_by.empty();
+    report.another = report.another || unknown || file.proven_elsewhere;
+    if (unknown) {
+      report.warnings.push_back(fmt::format("{}: by its inode or time of birth it is not the file of the last commit, and most of it differs. "
+                                            "It is neither repaired nor committed without --force", file.path));
+    }
     if (file.proven_by.empty()) continue;
     report.warnings.push_back(fmt::format("{}: it holds what '{}' was at its last commit: it was renamed, swapped or copied. No "
                                           "repair writes to it without --force", file.path, file.proven_by));

@@ -215,7 +215,7 @@ class Healer {
                                       [&](std::uint64_t, const CheckResult& found) {
                                         for (const BadBlocks& one : found.bad) bad += one.transient ? 0 : one.count;
                                       }));
-    look.other_content = 2 * bad >= blocks;
+    look.other_content = 2 * bad > blocks;
     return *look.other_content;
   }
 
@@ -317,6 +317,7 @@ class Healer {
     LZY_RETURN_IF_ERROR(JudgeAll(look));
     if (look.bad.empty()) return mended;  // whoever had the locks has mended it
     Order(look.findings);
+    LZY_RETURN_IF_ERROR(TellOthersContent(context_, look.view, look.findings));  // of the other members, too
     DatasetReport report;
     Describe(look.view, look.findings, report);
     const Status done = Mend(context_, look.view, look.findings, {}, report);

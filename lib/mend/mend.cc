@@ -10,6 +10,8 @@
 #include "mend/mender.h"
 #include "mend/replica.h"
 #include "rows/retry.h"
+#include "names/peek.h"
+#include "names/set_names.h"
 #include "sidecar/names.h"
 #include "sidecar/scratch.h"
 
@@ -194,6 +196,19 @@ Status Mender::OpenDataOutput(FileView& file, FileMend& mend, std::uint64_t size
   return Status::Ok();
 }
 
+// The sidecar that is made again gets the name of its file. One of another dataset that is there, because files of two sets
+// exchanged their names, may be the last to know what it was made for.
+Status Mender::CheckOccupant(const FileView& file, const FileMend& mend) const {
+  if (request_.force) return Status::Ok();
+  LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(mend.target));
+  const auto peek = PeekSidecar(context_.fs, own);
+  if (!peek.ok() || !peek->committed || peek->uuid == view_.superblock.uuid) return Status::Ok();
+  // An older version of this set, as a node has it that was away.
+  if (peek->kind == DatasetKind::kSet && PatternFromTail(file.path, peek->name, peek->rank)) return Status::Ok();
+  return {Code::kIo, fmt::format("{}: it is the sidecar of another file or set, and may be the last to know what that was; so {} was not "
+                                 "restored. Move the sidecar away, then restore again", own, file.path)};
+}
+
 // Parity goes to one of three places: a sidecar that is made again, parts in device directories, or the sidecar that
 // is there.
 Status Mender::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& mend) {
@@ -201,6 +216,7 @@ Status Mender::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& m
   if (mend.plan->rebuild_sidecar) {
     File* like = mend.new_data ? mend.new_data.get() : file.data.get();
     if (like == nullptr) return {Code::kIo, fmt::format("{}: the file is missing, so its sidecar alone cannot be rebuilt", file.path)};
+    LZY_RETURN_IF_ERROR(CheckOccupant(file, mend));
     LZY_ASSIGN_OR_RETURN(mend.new_sidecar,
                          Sidecar::Create(context_.fs, NewSidecarPath(mend.target), FreshContents(ensemble, f), *like));
     (void)mend.new_sidecar->file().Lock();  // as the data

@@ -100,6 +100,7 @@ class Mender {
   Status MakeWayFor(const FileView& file);
   /// Where data and parity are written: to a temporary file of the right size, or to the file that is there.
   Status OpenDataOutput(FileView& file, FileMend& mend, std::uint64_t size);
+  Status CheckOccupant(const FileView& file, const FileMend& mend) const;
   Status OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& mend);
 
   // The others are no obstacle to what else is to be mended.

@@ -181,6 +181,37 @@ class ProvenOwners {
   std::map<std::string, std::map<std::string, Proof>> owners_;  // by directory and file
 };
 
+struct Proving {
+  std::string sidecar;  // path
+  bool beside = false;  // in the directory of the file
+};
+// All sidecars but `own` that were committed for the present content of a file.
+Result<std::vector<Proving>> ProversOf(FileSystem& fs, const std::string& data_path, const std::string& own, const LeafKey* key) {
+  const std::string directory = DirectoryOf(data_path);
+  std::vector<Proving> provers;
+  const auto stat = fs.Stat(data_path, /*follow=*/false);
+  if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0) return provers;
+  const auto file = fs.Open(data_path, OpenMode::kRead, /*follow=*/false);
+  if (!file.ok()) return file.status();
+  const std::string real = RealDirectory(fs, directory);
+  Around& around = fs.Memo<Around>();
+  const auto look = Neighbours::For(fs, directory, BaseNameOf(data_path), *stat).look;
+  LZY_ASSIGN_OR_RETURN(const auto beside, around.Beside(fs, directory, stat->size, look)->WithFirstBlockOf(**file, stat->size, key));
+  LZY_ASSIGN_OR_RETURN(const auto others, around.InReach(fs, stat->size, real)->WithFirstBlockOf(**file, stat->size, key));
+  std::vector<Proving> candidates;
+  for (const std::string& path : beside) {
+    if (BaseNameOf(path) != BaseNameOf(own)) candidates.push_back({path, true});
+  }
+  for (const std::string& path : others) {
+    if (DirectoryOf(path) != real) candidates.push_back({path, false});
+  }
+  for (Proving& one : candidates) {
+    LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, data_path, one.sidecar, key));
+    if (holds) provers.push_back(std::move(one));
+  }
+  return provers;
+}
+
 // Whether the sidecar may be used for another file than that of its name. A set is protected as a whole, so its members
 // keep theirs. A file that was edited in place keeps its own, too.
 Result<bool> IsFree(FileSystem& fs, const Prover& prover, const LeafKey* key) {
@@ -188,9 +219,12 @@ Result<bool> IsFree(FileSystem& fs, const Prover& prover, const LeafKey* key) {
   if (!peek.ok() || peek->kind == DatasetKind::kSet) return false;
   const auto owner = fs.Stat(prover.owner, /*follow=*/false);
   if (!owner.ok() || owner->type != FileStat::Type::kRegular) return true;
-  if (IsSameFile(*owner, peek->stamp)) return false;
+  if (MayBe(*owner, peek->stamp)) return false;
   LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, prover.owner, prover.sidecar, key));
-  return !holds;
+  if (holds || !HasSizeAndTime(*owner, peek->stamp)) return !holds;
+  // It may be the rotten original, put back from a backup, of which the other file is a copy.
+  LZY_ASSIGN_OR_RETURN(const auto others, ProversOf(fs, prover.owner, prover.sidecar, key));
+  return !others.empty();
 }
 
 }  // namespace
@@ -214,28 +248,13 @@ Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::
 
 Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
                                          const LeafKey* key) {
-  const std::string directory = DirectoryOf(data_path), name = BaseNameOf(data_path);
+  LZY_ASSIGN_OR_RETURN(const auto provers, ProversOf(fs, data_path, own, key));
   std::optional<Prover> other;
-  const auto stat = fs.Stat(data_path, /*follow=*/false);
-  if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0) return other;
-  const auto file = fs.Open(data_path, OpenMode::kRead, /*follow=*/false);
-  if (!file.ok()) return file.status();
-  const std::string real = RealDirectory(fs, directory);
-  Around& around = fs.Memo<Around>();
-  const auto look = Neighbours::For(fs, directory, name, *stat).look;
-  LZY_ASSIGN_OR_RETURN(auto candidates, around.Beside(fs, directory, stat->size, look)->WithFirstBlockOf(**file, stat->size, key));
-  const std::size_t beside = candidates.size();
-  LZY_ASSIGN_OR_RETURN(auto others, around.InReach(fs, stat->size, real)->WithFirstBlockOf(**file, stat->size, key));
-  for (std::string& path : others) {
-    if (DirectoryOf(path) != real) candidates.push_back(std::move(path));
-  }
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (i < beside && BaseNameOf(candidates[i]) == BaseNameOf(own)) continue;
-    LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, data_path, candidates[i], key));
-    if (!holds) continue;
-    Prover prover{candidates[i], *DataPathOf(candidates[i])};
-    if (i < beside) {
-      LZY_ASSIGN_OR_RETURN(prover.usable, BaseNameOf(prover.owner) == name ? Result<bool>(true) : IsFree(fs, prover, key));
+  for (const Proving& one : provers) {
+    Prover prover{.sidecar = one.sidecar, .owner = *DataPathOf(one.sidecar), .beside = one.beside};
+    if (one.beside) {
+      const bool is_own = BaseNameOf(prover.owner) == BaseNameOf(data_path);
+      LZY_ASSIGN_OR_RETURN(prover.usable, is_own ? Result<bool>(true) : IsFree(fs, prover, key));
     }
     if (prover.usable) return std::optional(prover);
     if (!other) other = std::move(prover);

@@ -29,9 +29,10 @@ struct Prover {
   /// The sidecar may be used for the file: it is in its directory and of no set, and the file that has its name, if
   /// there is one, is not what it committed.
   bool usable = false;
+  bool beside = false;  ///< in the directory of the file
 };
 /// Looks for a sidecar that proves the content of `data_path`, other than `own` (a path; empty: it has none): in the
-/// directory of the file, and in those where the datasets are that the command names (Reach). A usable one wins. None:
+/// directory of the file, and in those where the datasets are that the command names (AddToReach). A usable one wins. None:
 /// nullopt. Errors are those of reading the file.
 Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
                                          const LeafKey* key);

@@ -238,7 +238,8 @@ std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
 bool Directory::IsClaimed(const std::string& sidecar, const Peek& peek) {
   const auto owner = DataPathOf(sidecar);
   const auto namesake = owner ? StatOf(*owner) : std::nullopt;
-  return namesake && !ProvenSidecar(fs_, path_, *owner) && Claims(*namesake, sidecar, peek);
+  const auto proven = namesake ? ProvenSidecar(fs_, path_, *owner) : std::nullopt;
+  return namesake && (!proven || *proven == sidecar) && Claims(*namesake, sidecar, peek);
 }
 
 bool Directory::HasOwnSidecar(const std::string& name) {

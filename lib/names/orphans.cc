@@ -108,6 +108,11 @@ class OrphanFinder {
     const auto& peek = directory.PeekAt(sidecar);
     const bool holds_something = peek.ok() && peek->committed;
     if (holds_something && peek->members > 0 && !IsSuperseded(directory, *peek)) return;
+    if (holds_something && HasAllOfItsGroup(path)) {
+      const std::string data = directory.PathOf(path.substr(path.find('.', path.rfind(kTemporaryPrefix) + sizeof(kTemporaryPrefix) - 1) + 1));
+      AddKept(path, "its file was replaced by another one, but can be rebuilt from it", HowToGetBack(data, path));
+      return;
+    }
     AddKept(path, kInterrupted, WhileYoung(path, WhileLocked(path)));
   }
 
@@ -220,7 +225,7 @@ class OrphanFinder {
   // It is the last to know what the file was, so a person decides.
   static std::string HowToGetBack(const std::string& data, const std::string& sidecar) {
     const std::string aside = data + ".old";
-    return fmt::format("to get it back as {1}: mv {0} {2} && lzy-restore {1}; if you do not want it: rm {0}", ShellQuote(sidecar),
+    return fmt::format("to get it back as {1}: mv -n {0} {2} && lzy-restore {1}; if you do not want it: rm {0}", ShellQuote(sidecar),
                        ShellQuote(aside), ShellQuote(JoinPath(DirectoryOf(data), kSidecarPrefix + BaseNameOf(aside))));
   }
 

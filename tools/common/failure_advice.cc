@@ -97,8 +97,10 @@ std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
   for (const std::string& path : lost) {
     const auto there = fs.Stat(path, /*follow=*/false);
     if (!there.ok() || there->type == FileStat::Type::kRegular) continue;
+    std::string away = path + ".away";
+    while (fs.Stat(away, /*follow=*/false).ok()) away += "1";
     const char* const what = there->type == FileStat::Type::kDirectory ? "a directory" : fs.ReadLink(path).ok() ? "a symbolic link" : "no regular file";
-    out += fmt::format("  {} is {} now; first move it away: mv {} {}\n", Printable(path), what, ShellQuote(path), ShellQuote(path + ".away"));
+    out += fmt::format("  {} is {} now; first move it away: mv {} {}\n", Printable(path), what, ShellQuote(path), ShellQuote(away));
   }
   return out;
 }

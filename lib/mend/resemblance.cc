@@ -1,0 +1,126 @@
+#include "mend/resemblance.h"
+
+#include <algorithm>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "comm/records.h"
+#include "encode/rebuild.h"
+
+namespace lzy {
+namespace {
+
+// So many blocks of an ensemble are compared. A file of which these say nothing is left alone.
+constexpr std::size_t kMostCompared = 64;
+
+// What was compared of one file.
+struct Compared {
+  std::uint32_t ensemble = 0, file = 0;
+  std::uint64_t same = 0, total = 0;  // bytes
+  LZY_FIELDS(ensemble, file, same, total)
+};
+
+bool IsSuspect(const FileView& file) {
+  return file.is_another && file.proven_by.empty();
+}
+
+// Rows that have lost blocks of suspects, and no more than parity can rebuild.
+Result<std::vector<RowRun>> RunsOf(const Ensemble& ensemble, const std::vector<FileFindings>& findings) {
+  const Layout& layout = *ensemble.layout;
+  const std::vector<LostBlock> lost = LostBlocks(ensemble, findings);
+  PlanCache plans(layout);
+  std::vector<RowRun> runs;
+  Status status;
+  std::size_t blocks = 0;
+  ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
+    std::vector<std::uint32_t> devices, wanted;
+    for (const LostBlock& block : std::span(lost).subspan(begin, end - begin)) {
+      devices.push_back(block.device);
+      if (!block.parity && IsSuspect(ensemble.files[layout.HolderOf(false, block.device)])) wanted.push_back(block.device);
+    }
+    blocks += wanted.size();
+    if (!status.ok() || wanted.empty() || devices.size() > layout.parity() || blocks > kMostCompared) return;
+    const LostBlock& row = lost[begin];
+    auto plan = plans.Rebuild(row.group, row.unit_row, devices, wanted);
+    status = plan.status();
+    if (plan.ok()) runs.push_back({row.group, row.unit_row, row.slice, 1, std::move(*plan)});
+  });
+  if (!status.ok()) return status;
+  return runs;
+}
+
+// Rebuilds these rows, and compares. `comm`: the ranks that do it, each of which owns what `owners` says.
+Status Compare(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owners,
+               std::span<const RowRun> runs, std::vector<Compared>& found) {
+  const Layout& layout = *ensemble.layout;
+  const RowStreams streams = StreamsOf(ensemble);
+  const auto source = [&](const RowBlock& block, ByteSpan bytes) -> Status {
+    if (IsAsCommitted(streams.of(layout, block), block.place.index, bytes)) return Status::Ok();
+    return {Code::kBusy, ensemble.files[0].path + ": it changed while it was read"};
+  };
+  std::mutex mutex;
+  const auto target = [&](std::span<const RowBlock> blocks, ByteSpan bytes) -> Status {
+    std::size_t at = 0;
+    for (const RowBlock& block : blocks) {
+      const ByteSpan rebuilt = bytes.subspan(at, block.place.length);
+      at += block.place.length;
+      const BlockStream& stream = streams.of(layout, block);
+      std::vector<std::uint8_t> there(rebuilt.size());
+      if (block.parity || stream.file == nullptr || !stream.file->ReadAt(stream.base + block.place.offset, there).ok()) continue;
+      const std::uint32_t f = layout.HolderOf(false, block.device);
+      const std::lock_guard lock(mutex);
+      for (std::size_t i = 0; i < rebuilt.size(); ++i) found[f].same += there[i] == rebuilt[i];
+      found[f].total += rebuilt.size();
+    }
+    return Status::Ok();
+  };
+  RowStats stats;
+  return RebuildRows(context, layout, streams, comm, std::move(owners), runs, source, target, stats);
+}
+
+}  // namespace
+
+Status TellRotFromOthers(const Context& context, DatasetView& view, const Findings& findings) {
+  if (std::ranges::none_of(view.files(), IsSuspect)) return Status::Ok();
+  const bool shared = view.ref.kind == DatasetKind::kShared;
+  std::vector<Compared> mine;
+  for (std::uint32_t e = 0; e < view.ensembles.size(); ++e) {
+    const Ensemble& ensemble = view.ensembles[e];
+    if (std::ranges::none_of(ensemble.files, IsSuspect)) continue;
+    std::vector<RowRun> runs;
+    LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
+      LZY_ASSIGN_OR_RETURN(runs, RunsOf(ensemble, findings.files[e]));
+      return Status::Ok();
+    }));
+    std::vector<Compared> found(ensemble.files.size());
+    for (std::uint32_t f = 0; f < found.size(); ++f) found[f] = {e, f, 0, 0};
+    // A failure says that nothing was compared.
+    if (shared) {
+      const auto self = SelfCommunicator();
+      if (context.comm.rank() == 0) {
+        (void)NoThrow([&] { return Compare(context, ensemble, *self, std::vector<int>(ensemble.layout->devices(), 0), runs, found); });
+      }
+    } else if (Communicator* const comm = ensemble.group_comm ? ensemble.group_comm.get()
+                                          : view.ensembles.size() == 1 || context.comm.size() == 1 ? &context.comm : nullptr) {
+      (void)Compare(context, ensemble, *comm, OwnersIn(ensemble, *comm), runs, found);
+    }
+    mine.insert(mine.end(), found.begin(), found.end());
+  }
+  LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(context.comm, mine));
+  std::vector<std::vector<Compared>> sums;
+  for (const Ensemble& ensemble : view.ensembles) sums.emplace_back(ensemble.files.size());
+  for (const Compared& one : all) {
+    sums.at(one.ensemble).at(one.file).same += one.same;
+    sums.at(one.ensemble).at(one.file).total += one.total;
+  }
+  for (std::size_t e = 0; e < sums.size(); ++e) {
+    for (std::size_t f = 0; f < sums[e].size(); ++f) {
+      FileView& file = view.ensembles[e].files[f];
+      if (IsSuspect(file) && sums[e][f].total > 0 && 4 * sums[e][f].same >= 3 * sums[e][f].total) file.is_another = false;
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace lzy
