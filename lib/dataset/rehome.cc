@@ -104,7 +104,9 @@ Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string
     if (moved) return true;
     auto occupant = LockSidecar(fs, to, nullptr, nullptr, 0);
     if (occupant.ok() && AwaitsAWriter(fs, **occupant, to)) return false;
-    if (occupant.ok() && (*occupant)->committed() && occupants != Occupants::kGo && !comes_back) {
+    const auto peek = PeekSidecar(fs, to);
+    const bool knows = (occupant.ok() && (*occupant)->committed()) || (peek.ok() && peek->committed);
+    if (knows && occupant.status().code() != Code::kBusy && occupants != Occupants::kGo && !comes_back) {
       if (occupants == Occupants::kStay) return false;
       LZY_RETURN_IF_ERROR(fs.Rename(to, TemporarySidecarPath(to)));
       continue;
@@ -167,13 +169,13 @@ Result<Moves> MovesForLost(FileSystem& fs, const std::string& directory, const s
     const auto peek = PeekSidecar(fs, path);
     return peek.ok() && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid == lost.set && peek->rank == lost.rank;
   };
-  if (is_of_lost(own)) return Moves{{}, true};
+  // If nothing has the name, a restore makes a new one. That spares looking at all sidecars for each lost member.
+  if (is_of_lost(own) || !fs.Stat(own, /*follow=*/false).ok()) return Moves{{}, true};
   Directory around(fs, directory);
   for (const std::string& name : around.Sidecars()) {
     const std::string path = JoinPath(directory, name);
     if (!is_of_lost(path) || around.HomeOf(name)) continue;
     LZY_ASSIGN_OR_RETURN(const Claim occupant, ClaimOf(fs, directory, own));
-    if (!occupant.there) return Moves{{{path, own}, false}};
     if (occupant.home.empty() || occupant.home == own) return Moves{{{own, path}, true}};
     LZY_ASSIGN_OR_RETURN(Chain chain, ChainFrom(fs, directory, own));
     if (chain.empty() || chain.names.back() != path) return Moves{{}, true};

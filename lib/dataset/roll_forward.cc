@@ -10,6 +10,7 @@
 
 #include "dataset/lock.h"
 #include "names/lookup.h"
+#include "names/set_names.h"
 #include "sidecar/contents.h"
 #include "sidecar/names.h"
 
@@ -68,16 +69,26 @@ Status CarryIntent(const std::optional<Intent>& intent, Sidecar& to) {
   return to.SetIntent(*intent);
 }
 
+// Whether a sidecar records the name that its member has by `pattern`.
+bool RecordsItsName(const std::string& pattern, const Summary& s) {
+  const auto info = s.fault == SidecarFault::kNone ? DecodeInfo(s.info) : Result<InfoRecord>(Code::kNotFound, "");
+  return info.ok() && s.superblock.kind == DatasetKind::kSet && s.superblock.state == SidecarState::kCommitted && s.superblock.rank == s.rank &&
+         PatternFromTail(ExpandPattern(pattern, s.rank), info->name, s.rank).has_value();
+}
+
 }  // namespace
 
-// The newest generation of the newest set counts. Within it, the dataset root that most members hold wins, so that one
+// Sidecars that record the pattern of the set go before those of other sets, whose members were moved here. Of these, the
+// newest generation of the newest set counts. Within it, the dataset root that most members hold wins, so that one
 // forged or rotten sidecar does not speak for all.
 void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
                       std::set<std::uint32_t>& roll_forward) {
   const Summary* newest = nullptr;
+  const bool named = std::ranges::any_of(members, [&](const auto& member) { return RecordsItsName(view.ref.path, member.second); });
   for (const auto& [rank, s] : members) {
     if (s.fault != SidecarFault::kNone || s.superblock.kind != DatasetKind::kSet) continue;
     if (s.superblock.state != SidecarState::kCommitted) continue;
+    if (named && !RecordsItsName(view.ref.path, s)) continue;
     // Within a set generations decide: clocks may be set back between two commits.
     const bool newer = newest == nullptr || (s.superblock.uuid == newest->superblock.uuid
                                                  ? s.superblock.generation > newest->superblock.generation

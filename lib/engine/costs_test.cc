@@ -204,7 +204,8 @@ TEST_F(CostsTest, ALookSeesEachNeighbourOnce) {
     std::filesystem::current_path(before);
   }
   for (std::size_t i = 0; i < counts[kFew].size(); ++i) {
-    EXPECT_LE(counts[kMany][i] - counts[kFew][i], 2 * (kMany - kFew)) << "path " << i;
+    // The first one has no sidecar: those of files of its size are asked for its content.
+    EXPECT_LE(counts[kMany][i] - counts[kFew][i], (i == 0 ? 4 : 2) * (kMany - kFew)) << "path " << i;
   }
 }
 

@@ -106,16 +106,18 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset) {
     return AgreeOn(context.comm, [&] { return context.comm.rank() == 0 ? RehomeOne(context, dataset.path) : Status::Ok(); });
   }
   std::vector<std::pair<std::uint32_t, std::string>> gone;
-  SeenSet mine;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     for (const auto& [rank, path] : dataset.members) {
       if (!dataset.IsDealtHere(rank)) continue;
       if (!context.fs.Stat(path).ok()) gone.emplace_back(rank, path);
       LZY_RETURN_IF_ERROR(RehomeOne(context, path));
     }
-    mine = NewestSet(context, dataset);
     return Status::Ok();
   }));
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any_gone, context.comm.AllReduceMax(gone.empty() ? 0 : 1));
+  if (any_gone == 0) return Status::Ok();
+  SeenSet mine;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { mine = NewestSet(context, dataset); }));
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context.comm, mine));
   const SeenSet newest = *std::ranges::max_element(all);
   return AgreeOn(context.comm, [&]() -> Status {

@@ -301,7 +301,7 @@ class Examiner {
   bool ProvesNothing(const FileView& file) const {
     if (file.sidecar_usable()) return true;
     const auto peek = PeekSidecar(context_.fs, file.sidecar_path);
-    return !peek.ok() || (peek->kind == DatasetKind::kSet && peek->rank == file.rank &&
+    return !peek.ok() || (peek->kind == DatasetKind::kSet && peek->rank == file.rank && peek->name == view_.info.name &&
                           PatternFromTail(file.path, peek->name, peek->rank).has_value());
   }
 

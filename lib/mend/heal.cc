@@ -206,9 +206,9 @@ class Healer {
     if (look.other_content) return *look.other_content;
     const FileView& file = look.of();
     const std::string real = FollowLink(fs_, file.path);
-    LZY_ASSIGN_OR_RETURN(const auto prover, FindProver(fs_, real, file.sidecar_path, options_.key.get()));
-    look.other_content = prover.has_value();
-    if (prover || MayBe(file.stat, file.stamp)) return *look.other_content;
+    const auto prover = FindProver(fs_, real, file.sidecar_path, options_.key.get());
+    look.other_content = prover.ok() && prover->has_value();  // what cannot be read is proven by nobody
+    if (*look.other_content || MayBe(file.stat, file.stamp)) return *look.other_content;
     const std::uint64_t blocks = look.in().layout->data_blocks(look.file);
     std::uint64_t bad = 0;
     LZY_RETURN_IF_ERROR(CheckInPieces(StreamOf(look.in(), false, look.file), {0, blocks}, SettingsFor(context_, false),

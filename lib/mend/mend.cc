@@ -204,7 +204,7 @@ Status Mender::CheckOccupant(const FileView& file, const FileMend& mend) const {
   const auto peek = PeekSidecar(context_.fs, own);
   if (!peek.ok() || !peek->committed || peek->uuid == view_.superblock.uuid) return Status::Ok();
   // An older version of this set, as a node has it that was away.
-  if (peek->kind == DatasetKind::kSet && PatternFromTail(file.path, peek->name, peek->rank)) return Status::Ok();
+  if (peek->kind == DatasetKind::kSet && peek->name == view_.info.name && PatternFromTail(file.path, peek->name, peek->rank)) return Status::Ok();
   return {Code::kIo, fmt::format("{}: it is the sidecar of another file or set, and may be the last to know what that was; so {} was not "
                                  "restored. Move the sidecar away, then restore again", own, file.path)};
 }

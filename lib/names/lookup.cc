@@ -204,7 +204,14 @@ std::string Directory::FindSidecarOf(const std::string& name) {
 // as a restored backup is. No file of another name takes such a sidecar away.
 bool Directory::Claims(const FileStat& file, const std::string& sidecar, const Peek& peek) const {
   if (IsSameFile(file, peek.stamp)) return true;
-  return peek.committed && HasSizeAndTime(file, peek.stamp) && !IsMisplaced(sidecar, peek);
+  return peek.committed && HasSizeAndTime(file, peek.stamp) && RecordsItsName(sidecar, peek);
+}
+
+// Whether it has the name that it had at its commit. Sidecars may be exchanged, too.
+bool Directory::RecordsItsName(const std::string& sidecar, const Peek& peek) const {
+  const auto owner = DataPathOf(sidecar);
+  if (!owner) return false;
+  return peek.kind == DatasetKind::kSet ? PatternFromTail(PathOf(*owner), peek.name, peek.rank).has_value() : peek.name == *owner;
 }
 
 // By the pattern alone: the other member's own sidecar may be lost.
@@ -324,7 +331,9 @@ std::optional<std::string> Directory::HomeByContent(const std::string& sidecar) 
     unowned_.emplace();
     for (const std::string& name : names_) {
       if (IsLzyName(name) || names_.contains(kSidecarPrefix + name) || !SidecarOf(name).empty()) continue;
-      if (const auto file = StatOf(name)) unowned_->emplace(file->size, name);
+      const auto file = StatOf(name);
+      // Where births are told, a renamed file is known by its stamp, and another one of the same content is a copy.
+      if (file && file->birth_ns == 0) unowned_->emplace(file->size, name);
     }
   }
   const auto [begin, end] = unowned_->equal_range(peek->stamp.size);

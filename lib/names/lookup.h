@@ -77,6 +77,7 @@ class Directory {
   /// Whether other members of the set of which `owner` is one still are the files that they were. Then the set was not
   /// renamed. One member was moved away, and the file that now has its name took its place.
   bool OthersAreAtHome(const std::string& owner, const Peek& peek);
+  bool RecordsItsName(const std::string& sidecar, const Peek& peek) const;
   /// Whether the file that has the name of `sidecar` is there and claims it.
   bool IsClaimed(const std::string& sidecar, const Peek& peek);
   /// Whether the file `name` claims the sidecar of its own name.

@@ -240,7 +240,10 @@ bool Survey::IsOfRenamedSet(Directory& directory, const std::string& sidecar) {
   return any && !at_home;
 }
 
-Status Survey::AddDirectory(const std::string& path) {
+Status Survey::AddDirectory(const std::string& given) {
+  // As names are made of it ("./" would become ".//name").
+  std::string path = given;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   const bool protectable = what_ == Resolve::kProtectable;
   LZY_RETURN_IF_ERROR(Walk(path, /*hidden=*/!protectable, [&](Directory& directory) {
     if (!protectable) {

@@ -93,7 +93,7 @@ class Survey {
   Status AddPath(const std::string& path);
   Status AddPattern(const std::string& pattern);
   Status AddGlob(const std::string& glob);
-  Status AddDirectory(const std::string& path);
+  Status AddDirectory(const std::string& given);
   /// Adds one file: as the shared file that it is, or as its whole set if it is a member.
   bool IsReplaced(const std::string& path);
   void AddFile(const std::string& path);

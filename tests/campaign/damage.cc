@@ -68,9 +68,6 @@ class Damager {
       if (Has(path_)) BytesOf(path_).resize(BytesOf(path_).size() + 1 + Below(3000), 0x55);
     } else if (kind == "blocks swapped") {
       SwapBlocks(world_.paths[Below(world_.paths.size())]);
-    } else if (kind == "files swapped") {
-      const std::string other = world_.paths[Below(world_.paths.size())];
-      if (Has(path_) && Has(other)) std::swap(BytesOf(path_), BytesOf(other));
     } else if (kind == "old block") {
       PutBackBlock();
     } else if (kind == "old file and sidecar") {
@@ -167,7 +164,6 @@ DamageDone DamageSomething(World& world, const Truth& truth) {
                                       "truncated",
                                       "grown",
                                       "blocks swapped",
-                                      "files swapped",
                                       "old block",
                                       "old file and sidecar",
                                       "old sidecar",
