@@ -13,6 +13,7 @@
 #include "dataset/rehome.h"
 #include "encode/capture.h"
 #include "encode/coverage.h"
+#include "names/contents.h"
 #include "names/lookup.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
@@ -179,6 +180,10 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   only_access_ = findings.clean() && !report_.unjudged && same_geometry && fresh;
   if (only_access_ && recorded) return true;
 
+  if (shared() && stale > 0 && !request_.force) {
+    LZY_ASSIGN_OR_RETURN(const bool needed, ProvesAnother());
+    if (needed) return true;
+  }
   WarnOfCommitting(stale, kCommittedStale);
   WarnOfCommitting(at_risk, kCommittedAtRisk);
   WarnOfCommitting(damaged, kCommittedDamaged);
@@ -191,6 +196,23 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   report_.unchecked.clear();
   report_.unjudged = false;
   return false;
+}
+
+// Copied over another file, or exchanged by copies: the next repair would take that content for rot.
+Result<bool> Protector::ProvesAnother() {
+  const FileView& file = view_.ensembles[0].files[0];
+  std::string holder;
+  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+    if (comm_.rank() != 0) return;
+    const std::string real = FollowLink(context_.fs, ref_.path);
+    holder = FindHolder(context_.fs, file.sidecar_path, BaseNameOf(real), context_.options.key.get()).value_or("");
+  }));
+  LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, holder));
+  if (holder.empty()) return false;
+  report_.another = true;
+  report_.warnings.push_back(fmt::format("{}: '{}' holds what this file was at its last commit, and nothing else proves that. First commit "
+                                         "that one, or give the files their contents back", ref_.path, holder));
+  return true;
 }
 
 void Protector::WarnOfCommitting(std::uint64_t bytes, const char* what) {

@@ -126,6 +126,8 @@ class Protector {
   Result<bool> AllStampsFresh();
   // Local: adds what is not as FormerOf(file) says.
   Status CompareWithFormer(const FileView& file, std::vector<Damage>& found, std::uint64_t& unchecked) const;
+  // Whether the sidecar of a shared file is what proves the content of another one; then a warning says so. Collective.
+  Result<bool> ProvesAnother();
   // Notes what is committed although it differs.
   void WarnOfCommitting(std::uint64_t bytes, const char* what);
   // Sets holds_ and touched_ so that blocks found right must stay right, and damaged ones are encoded as they are.

@@ -9,6 +9,7 @@
 
 #include "dataset/lock.h"
 #include "names/lookup.h"
+#include "names/neighbours.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -217,6 +218,7 @@ Result<bool> Move(FileSystem& fs, const Chain& chain, Occupants occupants, Clock
   }
   if (chain.cycle) LZY_RETURN_IF_ERROR(fs.Rename(aside, names[hole]));
   LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(names.front())));
+  Neighbours::Forget(fs, DirectoryOf(names.front()));
   return moved;
 }
 

@@ -76,7 +76,7 @@ DatasetState StateAfter(const DatasetReport& report) {
   return state == DatasetState::kIntact && mended ? DatasetState::kRestored : state;
 }
 
-// The newest version that the sidecars of present members tell, of those that this process sees.
+// The newest version that the sidecars of present members tell, of those that are dealt to this process.
 struct SeenSet {
   std::int64_t wall_time_ns = 0;
   Uuid uuid{};
@@ -86,6 +86,7 @@ struct SeenSet {
 SeenSet NewestSet(const Context& context, const DatasetRef& dataset) {
   SeenSet newest;
   for (const auto& [rank, path] : dataset.members) {
+    if (!dataset.IsDealtHere(rank)) continue;
     const auto peek = context.fs.Stat(path).ok() ? FindAndPeek(context.fs, path) : Result<Peek>(Code::kNotFound, "");
     if (peek.ok() && peek->committed && peek->kind == DatasetKind::kSet) newest = std::max(newest, {peek->wall_time_ns, peek->uuid});
   }

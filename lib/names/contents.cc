@@ -262,6 +262,25 @@ Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data
   return other;
 }
 
+std::optional<std::string> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key) {
+  constexpr std::size_t kMost = 256;
+  const std::string directory = DirectoryOf(sidecar);
+  const auto peek = PeekSidecar(fs, sidecar);
+  const auto stat = fs.Stat(JoinPath(directory, except), /*follow=*/false);
+  if (!peek.ok() || !peek->committed || peek->stamp.size == 0 || !stat.ok()) return std::nullopt;
+  std::vector<std::string> names = Neighbours::For(fs, directory, except, *stat).look->FilesOfSize(peek->stamp.size);
+  names.resize(std::min(names.size(), kMost));
+  for (const std::string& name : names) {
+    const std::string path = JoinPath(directory, name), own = JoinPath(directory, kSidecarPrefix + name);
+    if (name == except || !fs.Stat(own, /*follow=*/false).ok()) continue;
+    const auto holds = HoldsCommitted(fs, path, sidecar, key);
+    if (!holds.ok() || !*holds) continue;
+    const auto right = HoldsCommitted(fs, path, own, key);
+    if (right.ok() && !*right) return name;
+  }
+  return std::nullopt;
+}
+
 // Files may have been swapped or rotated, so each one that loses its sidecar is asked next.
 Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
   const std::string directory = DirectoryOf(data_path);

@@ -90,6 +90,20 @@ Neighbours::Found Neighbours::For(FileSystem& fs, const std::string& directory, 
   return {LookAgain(fs, directory, place->look), true};
 }
 
+void Neighbours::Forget(FileSystem& fs, const std::string& directory) {
+  const auto place = fs.Memo<Kept>().At(fs, directory);
+  std::lock_guard lock(place->mutex);
+  place->look = nullptr;
+}
+
+std::vector<std::string> Neighbours::FilesOfSize(std::uint64_t bytes) const {
+  std::vector<std::string> names;
+  for (const Seen& file : files_) {
+    if (file.bytes == bytes) names.push_back(file.name);
+  }
+  return names;
+}
+
 // Files are seen before sidecars are listed. Otherwise a file could be protected and renamed in between, and its sidecar
 // would be missing from a look that has its new name. If the directory stood still meanwhile, one list serves both.
 std::shared_ptr<const Neighbours> Neighbours::LookAgain(FileSystem& fs, const std::string& directory,
@@ -123,7 +137,7 @@ void Neighbours::SeeFiles(FileSystem& fs, const std::string& directory, const st
   for (const DirectoryEntry& entry : names) {
     if (IsLzyName(entry.name)) continue;
     const auto stat = fs.Stat(JoinPath(directory, entry.name), /*follow=*/false);
-    if (stat.ok()) files_.push_back({entry.name, stat->inode, stat->ctime_ns, stat->birth_ns});
+    if (stat.ok()) files_.push_back({entry.name, stat->inode, stat->ctime_ns, stat->birth_ns, stat->size});
   }
 }
 

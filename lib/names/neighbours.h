@@ -37,6 +37,10 @@ class Neighbours {
   /// The look of before if it still answers for the file `name`, which is `file` now; else a new one. At most one
   /// thread looks at a directory at a time, and the others wait for what it sees.
   static Found For(FileSystem& fs, const std::string& directory, const std::string& name, const FileStat& file);
+  /// For whoever has moved sidecars: the next one looks again.
+  static void Forget(FileSystem& fs, const std::string& directory);
+  /// Names of files of this size, as it was when they were seen. Without lzy's own.
+  std::vector<std::string> FilesOfSize(std::uint64_t bytes) const;
   /// Whether the file `name` was seen as it is now, so that this look still answers for it.
   bool Saw(const std::string& name, const FileStat& file) const;
 
@@ -59,6 +63,7 @@ class Neighbours {
     std::uint64_t inode = 0;
     std::int64_t ctime_ns = 0;
     std::int64_t birth_ns = 0;
+    std::uint64_t bytes = 0;
   };
   // A sidecar, and what of it is asked for later. Sorted by name.
   struct Entry {

@@ -65,7 +65,8 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
   const std::string commit =
       !WaitsForACommit(report)
           ? ""
-          : fmt::format("  to commit the edits and make the rest again: lzy-protect {}; {}\n", path, UndoText(report, "to undo it", path));
+          : fmt::format("  to commit the edits and make the rest again: lzy-protect {}{}; {}\n", report.another ? "--force " : "", path,
+                        UndoText(report, "to undo it", path));
   if (action == Action::kRestore || action == Action::kSalvage || (!commit.empty() && !AnyRepairable(report))) {
     return commit.empty() ? "  the rest could not be repaired: a warning says why\n" : commit;
   }
