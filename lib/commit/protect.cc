@@ -201,6 +201,9 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
 // Copied over another file, or exchanged by copies: the next repair would take that content for rot.
 Result<bool> Protector::ProvesAnother() {
   const FileView& file = view_.ensembles[0].files[0];
+  // Only a file of the same mtime could be taken for the other one: as a rule, times from an archive or a coarse clock.
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  if (file.stamp.mtime_ns % kSecond != 0) return false;
   std::string holder;
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
     if (comm_.rank() != 0) return;

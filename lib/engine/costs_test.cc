@@ -19,7 +19,7 @@
 namespace lzy::testing {
 namespace {
 
-constexpr std::int64_t kLongAgo = 1'000'000'000'000'000'000;
+constexpr std::int64_t kLongAgo = 1'000'000'000'000'000'000 + 12'345;  // not whole seconds, as tar leaves them
 
 class CostsTest : public ::testing::Test {
  protected:
