@@ -351,8 +351,8 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     return RecordAccess(context, dataset, view, report);
   }
   LZY_RETURN_IF_ERROR(MendFound(context, view, findings, request, report));
-  // If only metadata were repaired, the files are what they were when they were read.
-  const bool as_read = std::ranges::all_of(report.damage, [](const Damage& d) { return d.part == DamagePart::kMetadata || d.transient; });
+  // If no data were repaired, the files are what they were when they were read.
+  const bool as_read = std::ranges::all_of(report.damage, [](const Damage& d) { return d.part != DamagePart::kData || d.transient; });
   const bool same_sidecars = std::ranges::all_of(view.files(), &FileView::sidecar_usable);
   if (report.state != DatasetState::kRestored || !as_read || !same_sidecars) return Status::Ok();
   LZY_ASSIGN_OR_RETURN(const bool taken, stamps.Finish());
