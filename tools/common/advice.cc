@@ -89,7 +89,7 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
 }
 
 // For data that are lost. Whoever has just given a replica (`again`) knows of it.
-std::string LossText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
+std::string BeyondRepairText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
   const bool given = again.find("--from ") != std::string::npos;
   const std::string from = fmt::format("  if you have {} copy of it: lzy-restore --from REPLICA {}\n", given ? "one more" : "another", path);
   const std::string deleted =
@@ -153,7 +153,7 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
     case DatasetState::kDamaged:
       return RepairText(report, action, path, again);
     case DatasetState::kUnrepairable:
-      return LossText(report, action, path, again);
+      return BeyondRepairText(report, action, path, again);
     // An edit or damage: nobody but the user can know. So both commands are named.
     case DatasetState::kStale:
       // Another file may have come here by mistake.
