@@ -229,6 +229,80 @@ class Names(Lost):
         self.restored("lzy-restore s.2", "lzy-verify --repair .", "lzy-restore 's.%r'", "lzy-restore 'n.%r'")
 
 
+class Exchanged(Lost):
+    """Members and sidecars of two sets, of equal times."""
+
+    def two_sets(self, sizes, options=""):
+        for kind, size in zip("ab", sizes):
+            self.files([f"{kind}.{rank}" for rank in range(3)], size)
+        self.world.must(f"lzy-protect -q {options} 'a.%r' 'b.%r'")
+        self.world.note_commit(self.world.files())
+
+    def stay(self, *commands):
+        """No content that is in a file now gets lost."""
+        before = set(self.world.files().values())
+        for command in commands:
+            self.world.run(command)
+            self.assertLessEqual(before, set(self.world.files().values()), self.world.story())
+
+    def test_one_or_two_members_of_two_sets_are_not_overwritten(self):
+        for swapped in ((0,), (0, 1)):
+            with self.subTest(swapped=swapped):
+                self.two_sets((60000, 60100))
+                for rank in swapped:
+                    self.swap(f"a.{rank}", f"b.{rank}")
+                self.stay("lzy-verify .", "lzy-restore a.2", "lzy-restore .", "lzy-restore --salvage .", "lzy-verify --repair .")
+                self.world.must("rm -f a.* b.* .LZY*")
+
+    def test_the_sidecar_of_another_set_outvotes_no_members(self):
+        self.two_sets((60000, 60000), "--parity 2")
+        self.world.must("cp .LZY.b.0 .LZY.a.0")
+        self.stay("lzy-verify --repair 'a.%r'", "lzy-restore 'a.%r'", "lzy-restore --salvage 'a.%r'")
+
+    def test_a_member_that_was_moved_into_a_renamed_set_is_not_overwritten(self):
+        self.two_sets((40000, 40000))
+        for rank in range(3):
+            self.world.must(f"mv b.{rank} old.{rank}")
+        self.world.must("mv a.1 old.2")
+        self.stay("lzy-verify .", "lzy-restore 'b.%r'", "lzy-restore .")
+
+    def test_exchanged_sidecars_are_those_of_their_files_still(self):
+        self.files([f"s.{rank}" for rank in range(3)] + ["g"], 70000)
+        self.world.protect("'s.%r' g")
+        self.swap(".LZY.g", ".LZY.s.2")
+        self.intact("lzy-verify .", "lzy-restore .", "lzy-verify g", "lzy-verify 's.%r'")
+
+    def test_the_proof_of_a_copied_content_is_not_committed_away(self):
+        self.files(["f", "g"])
+        self.world.protect("f g")
+        self.world.must("cp -p f t && cp -p g f && cp -p t g && rm t")
+        self.stay("lzy-verify .", "lzy-protect f", "lzy-verify --repair .", "lzy-protect g", "lzy-verify --repair .")
+
+    def test_rot_in_a_small_file_from_a_backup_is_repaired(self):
+        world = self.world
+        self.files(["src/f", "src/g"])
+        world.must("tar cf a.tar src && rm -rf src && tar xf a.tar && rm a.tar")
+        world.protect("src")
+        world.must("tar cf b.tar src && rm -rf src && tar xf b.tar && rm b.tar")
+        before = world.files()
+        about = os.stat(world.path("src/f"))
+        with open(world.path("src/f"), "r+b") as file:
+            file.seek(1000)
+            byte = file.read(1)
+            file.seek(1000)
+            file.write(bytes([byte[0] ^ 1]))
+        os.utime(world.path("src/f"), ns=(about.st_atime_ns, about.st_mtime_ns))
+        self.assertEqual(world.run("lzy-verify src").code, 1, world.story())
+        self.assertEqual(world.run("lzy-verify --repair src").code, 0, world.story())
+        self.assertEqual(world.files(), before, world.story())
+
+    def test_a_file_that_an_editor_replaced_is_committed(self):
+        self.files(["f"])
+        self.world.protect("f")
+        self.world.write_random("f.new", 3000)
+        self.world.must("mv f.new f && lzy-protect f && lzy-verify f")
+
+
 class Patterns(Lost):
     """A pattern that is mistyped writes nothing: the files belong to other sets."""
 
