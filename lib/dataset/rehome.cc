@@ -104,24 +104,23 @@ Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string
     LZY_ASSIGN_OR_RETURN(const bool moved, fs.RenameIfAbsent(from, to));
     if (moved) return true;
     auto occupant = LockSidecar(fs, to, nullptr, nullptr, 0);
+    const Status state = occupant.status();
+    if (state.code() == Code::kBusy || state.code() == Code::kNotFound) {
+      if (Clock::now() >= deadline) return state;
+      continue;
+    }
     if (occupant.ok() && AwaitsAWriter(fs, **occupant, to)) return false;
     const auto peek = PeekSidecar(fs, to);
     const bool knows = (occupant.ok() && (*occupant)->committed()) || (peek.ok() && peek->committed);
-    if (knows && occupant.status().code() != Code::kBusy && occupants != Occupants::kGo && !comes_back) {
-      if (occupants == Occupants::kStay) return false;
+    if (knows && occupants == Occupants::kYield && !comes_back) {
       LZY_RETURN_IF_ERROR(fs.Rename(to, TemporarySidecarPath(to)));
       continue;
     }
-    const Status state = occupant.status();
-    if (state.ok() || IsRuined(state) || state.code() == Code::kCorrupt || occupants == Occupants::kGo) {
-      if (state.code() != Code::kBusy && state.code() != Code::kNotFound) {
-        LZY_RETURN_IF_ERROR(fs.Rename(from, to));
-        return true;
-      }
-    } else if (state.code() != Code::kBusy && state.code() != Code::kNotFound) {
-      return false;
-    }
-    if (Clock::now() >= deadline) return state;
+    const bool may_go = comes_back || !knows;
+    const bool is_ruins = state.ok() || IsRuined(state) || state.code() == Code::kCorrupt;
+    if (occupants != Occupants::kGo && !(may_go && is_ruins)) return false;
+    LZY_RETURN_IF_ERROR(fs.Rename(from, to));
+    return true;
   }
 }
 
