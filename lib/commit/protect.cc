@@ -13,6 +13,7 @@
 #include "dataset/rehome.h"
 #include "encode/capture.h"
 #include "encode/coverage.h"
+#include "encode/resemblance.h"
 #include "names/contents.h"
 #include "names/lookup.h"
 #include "rows/retry.h"
@@ -159,6 +160,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
     LZY_ASSIGN_OR_RETURN(adopted_, AdoptShared(context_, ref_));
     if (adopted_) return true;
   }
+  LZY_RETURN_IF_ERROR(TellRotFromOthers(context_, view_, findings));
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { Describe(view_, findings, report_); }));
   std::uint64_t stale = 0, at_risk = 0, damaged = 0;
   bool missing = !view_.UnknownFilesAreThere();

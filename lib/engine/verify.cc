@@ -13,12 +13,12 @@
 #include "commit/renew_stamps.h"
 #include "dataset/access.h"
 #include "dataset/rehome.h"
+#include "encode/resemblance.h"
 #include "engine/engine.h"
 #include "mend/lost_members.h"
 #include "mend/mend.h"
 #include "mend/mend_plan.h"
 #include "mend/replica.h"
-#include "mend/resemblance.h"
 #include "names/lookup.h"
 #include "remote/files.h"
 

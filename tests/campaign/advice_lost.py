@@ -293,6 +293,7 @@ class Exchanged(Lost):
             file.write(bytes([byte[0] ^ 1]))
         os.utime(world.path("src/f"), ns=(about.st_atime_ns, about.st_mtime_ns))
         self.assertEqual(world.run("lzy-verify src").code, 1, world.story())
+        self.assertEqual(world.run("lzy-protect src/f").code, 1, world.story())
         self.assertEqual(world.run("lzy-verify --repair src").code, 0, world.story())
         self.assertEqual(world.files(), before, world.story())
 

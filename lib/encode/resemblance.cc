@@ -1,4 +1,4 @@
-#include "mend/resemblance.h"
+#include "encode/resemblance.h"
 
 #include <algorithm>
 #include <mutex>
