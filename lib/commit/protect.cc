@@ -156,7 +156,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
     return recorded || !fresh;
   }
   LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context_, view_, false));
-  if (std::ranges::any_of(view_.files(), &FileView::proven_free)) {
+  if (shared() && view_.ensembles[0].files[0].proven_free) {
     LZY_ASSIGN_OR_RETURN(adopted_, AdoptShared(context_, ref_));
     if (adopted_) return true;
   }

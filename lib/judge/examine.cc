@@ -211,7 +211,7 @@ class Examiner {
         if (prover.ok() && *prover) {
           mine.push_back({e, f, (*prover)->owner, (*prover)->usable, !(*prover)->beside && !IsOfThisSet((*prover)->owner)});
         } else if (!shared_ && 2 * bad > ensemble.layout->data_blocks(f)) {
-          if (const auto other = OtherMemberIn(ensemble, e, f)) mine.push_back({e, f, *other, false, false});
+          if (const auto other = OtherMemberIn(ensemble, f)) mine.push_back({e, f, *other, false, false});
         }
         return Status::Ok();
       });
@@ -307,14 +307,14 @@ class Examiner {
 
   // Members may have been exchanged, also between nodes that do not see each other's sidecars. All sidecars of a set
   // record the roots of their group, and those are all that is needed.
-  std::optional<std::string> OtherMemberIn(const Ensemble& ensemble, std::uint32_t e, std::uint32_t f) {
+  std::optional<std::string> OtherMemberIn(const Ensemble& ensemble, std::uint32_t f) {
     const FileView& file = ensemble.files[f];
     const std::uint64_t size = file.stat.size, block = ensemble.layout->block_size();
     const auto is_candidate = [&](const MemberRecord& record) { return record.rank != file.rank && record.size == size; };
     const bool any = std::ranges::any_of(view_.ensembles, [&](const Ensemble& one) {
       return std::ranges::any_of(one.records, is_candidate);
     });
-    if (!any || size == 0 || file.data == nullptr || e >= view_.ensembles.size()) return std::nullopt;
+    if (!any || size == 0 || file.data == nullptr) return std::nullopt;
     const std::uint64_t blocks = (size + block - 1) / block;
     TreeBuilder builder(TreeKind::kData, blocks, size, {});
     bool readable = true;

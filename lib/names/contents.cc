@@ -181,14 +181,10 @@ class ProvenOwners {
   std::map<std::string, std::map<std::string, Proof>> owners_;  // by directory and file
 };
 
-struct Proving {
-  std::string sidecar;  // path
-  bool beside = false;  // in the directory of the file
-};
-// All sidecars but `own` that were committed for the present content of a file.
-Result<std::vector<Proving>> ProversOf(FileSystem& fs, const std::string& data_path, const std::string& own, const LeafKey* key) {
+// All sidecars but `own` that were committed for the present content of a file. Which of them are usable is not asked.
+Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_path, const std::string& own, const LeafKey* key) {
   const std::string directory = DirectoryOf(data_path);
-  std::vector<Proving> provers;
+  std::vector<Prover> provers;
   const auto stat = fs.Stat(data_path, /*follow=*/false);
   if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0) return provers;
   const auto file = fs.Open(data_path, OpenMode::kRead, /*follow=*/false);
@@ -198,14 +194,14 @@ Result<std::vector<Proving>> ProversOf(FileSystem& fs, const std::string& data_p
   const auto look = Neighbours::For(fs, directory, BaseNameOf(data_path), *stat).look;
   LZY_ASSIGN_OR_RETURN(const auto beside, around.Beside(fs, directory, stat->size, look)->WithFirstBlockOf(**file, stat->size, key));
   LZY_ASSIGN_OR_RETURN(const auto others, around.InReach(fs, stat->size, real)->WithFirstBlockOf(**file, stat->size, key));
-  std::vector<Proving> candidates;
+  std::vector<Prover> candidates;
   for (const std::string& path : beside) {
-    if (BaseNameOf(path) != BaseNameOf(own)) candidates.push_back({path, true});
+    if (BaseNameOf(path) != BaseNameOf(own)) candidates.push_back({.sidecar = path, .owner = *DataPathOf(path), .beside = true});
   }
   for (const std::string& path : others) {
-    if (DirectoryOf(path) != real) candidates.push_back({path, false});
+    if (DirectoryOf(path) != real) candidates.push_back({.sidecar = path, .owner = *DataPathOf(path)});
   }
-  for (Proving& one : candidates) {
+  for (Prover& one : candidates) {
     LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, data_path, one.sidecar, key));
     if (holds) provers.push_back(std::move(one));
   }
@@ -248,11 +244,10 @@ Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::
 
 Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
                                          const LeafKey* key) {
-  LZY_ASSIGN_OR_RETURN(const auto provers, ProversOf(fs, data_path, own, key));
+  LZY_ASSIGN_OR_RETURN(auto provers, ProversOf(fs, data_path, own, key));
   std::optional<Prover> other;
-  for (const Proving& one : provers) {
-    Prover prover{.sidecar = one.sidecar, .owner = *DataPathOf(one.sidecar), .beside = one.beside};
-    if (one.beside) {
+  for (Prover& prover : provers) {
+    if (prover.beside) {
       const bool is_own = BaseNameOf(prover.owner) == BaseNameOf(data_path);
       LZY_ASSIGN_OR_RETURN(prover.usable, is_own ? Result<bool>(true) : IsFree(fs, prover, key));
     }

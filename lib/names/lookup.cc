@@ -296,7 +296,10 @@ std::optional<std::string> Directory::HomeByStamp(const std::string& sidecar) {
     if (auto proven = ProvenHome(fs_, path_, sidecar)) return proven;
     const auto owner = DataPathOf(sidecar);
     // Hard links have the same stamp; the name decides among them.
-    if (IsClaimed(sidecar, *peek)) return HasSizeAndTime(*StatOf(*owner), peek->stamp) ? owner : std::nullopt;
+    if (IsClaimed(sidecar, *peek)) {
+      const auto namesake = StatOf(*owner);  // it may be gone by now
+      return namesake && HasSizeAndTime(*namesake, peek->stamp) ? owner : std::nullopt;
+    }
     for (const std::string& name : FilesOf(peek->stamp.inode)) {
       const auto file = StatOf(name);
       if (!file || !IsStamped(*file, peek->stamp)) continue;

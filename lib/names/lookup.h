@@ -49,8 +49,9 @@ class Directory {
   /// The inverse of SidecarOf: the home of `sidecar`, or a file of its own name that was edited. None if that file is
   /// missing or has another sidecar.
   std::optional<std::string> UserOf(const std::string& sidecar);
-  /// For a sidecar whose file is gone, while no stamp tells where: a file without a sidecar that holds what was
-  /// committed. Reads files of that size. Remembers the answer (names/contents).
+  /// For a sidecar whose file is gone, while HomeOf has none: a file that has its whole stamp, but also claims the sidecar
+  /// of its own name; or, where the file system does not tell births, one without a sidecar. It must hold what was
+  /// committed, so candidates are read. Remembers the answer (names/contents). Finds no sealed files.
   std::optional<std::string> HomeByContent(const std::string& sidecar);
   /// If the file `name` was another member of its set at the last commit: the name that it had then.
   std::optional<std::string> OtherMemberIn(const std::string& name);
@@ -77,6 +78,7 @@ class Directory {
   /// Whether other members of the set of which `owner` is one still are the files that they were. Then the set was not
   /// renamed. One member was moved away, and the file that now has its name took its place.
   bool OthersAreAtHome(const std::string& owner, const Peek& peek);
+  /// Whether `sidecar` has the name that it had at its commit.
   bool RecordsItsName(const std::string& sidecar, const Peek& peek) const;
   /// Whether the file that has the name of `sidecar` is there and claims it.
   bool IsClaimed(const std::string& sidecar, const Peek& peek);
