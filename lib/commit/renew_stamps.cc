@@ -20,6 +20,12 @@ bool CanRenew(const FileView& file) {
          !file.intent && file.sidecar->knows_all_leaves();
 }
 
+// False while a stamp of now would be racy: the file was written within the last tick, or has an mtime of the future.
+bool IsSettled(const FileStat& file) {
+  const std::int64_t age = CoarseNowNs() - file.mtime_ns;
+  return age > (file.mtime_ns % kNsPerSecond == 0 ? kLongestTick : 0);
+}
+
 }  // namespace
 
 // Not all clients of a file system tell when files were made: a time of birth that is gone is no news.
@@ -29,12 +35,13 @@ bool IsStampOutdated(const FileStat& file, const Stamp& stamp, std::int64_t comm
   return racy || file.size != stamp.size || file.mtime_ns != stamp.mtime_ns || !MayBe(file, stamp) || new_birth;
 }
 
-// Of inode and birth alone nobody needs to be told: no verdict depends on them. The clocks of nodes differ, so ranks agree.
+// Of inode and birth alone nobody is told: a copy that kept its times is judged by its content. What cannot be recorded yet
+// (StampRenewal::Begin) is not advised. The clocks of nodes differ, so ranks agree.
 Result<StampNote> NoteOfStamps(const Context& context, const DatasetView& view) {
   StampNote worst = StampNote::kNone;
   for (const FileView& file : view.files()) {
     if (!file.present || !file.sidecar_usable() || file.intent) continue;
-    if (!IsStampOutdated(file.stat, file.stamp, file.commit_clock_ns)) continue;
+    if (!IsStampOutdated(file.stat, file.stamp, file.commit_clock_ns) || !IsSettled(file.stat)) continue;
     const bool same_time = file.stat.mtime_ns == file.stamp.mtime_ns;
     const bool racy = IsRacy(file.stamp, file.commit_clock_ns);
     worst = std::max(worst, !same_time ? StampNote::kTimesDiffer : racy ? StampNote::kRacy : StampNote::kNone);

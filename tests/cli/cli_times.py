@@ -66,6 +66,14 @@ class Unpacked(harness.CliTest):
         self.assertEqual(self.read("e/.LZY.f"), before)
 
 
+    def test_times_that_cannot_be_recorded_yet_are_not_advised(self):
+        self.protect()
+        future = 4_000_000_000 * 10**9
+        os.utime(self.path("e/f"), ns=(future, future))
+        for tool in ("lzy-verify", "lzy-verify --repair", "lzy-verify"):
+            self.assertNotIn("lzy-verify --repair", self.check(0, *tool.split(), "e/f").stdout)
+
+
 class WholeSeconds(harness.CliTest):
     """ext4 with inodes of 128 bytes keeps no parts of seconds."""
 
