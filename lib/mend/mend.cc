@@ -205,8 +205,11 @@ Status Mender::CheckOccupant(const FileView& file, const FileMend& mend) const {
   if (!peek.ok() || !peek->committed || peek->uuid == view_.superblock.uuid) return Status::Ok();
   // An older version of this set, as a node has it that was away.
   if (peek->kind == DatasetKind::kSet && peek->name == view_.info.name && PatternFromTail(file.path, peek->name, peek->rank)) return Status::Ok();
+  // Without that sidecar, nothing would prove what the file holds that is there.
   return {Code::kIo, fmt::format("{}: it is the sidecar of another file or set, and may be the last to know what that was; so {} was not "
-                                 "restored. Move the sidecar away, then restore again", own, file.path)};
+                                 "restored. {}", own, file.path,
+                                 file.present ? "If files exchanged their names, rename them back, then restore again"
+                                              : "Move the sidecar to another directory, then restore again")};
 }
 
 // Parity goes to one of three places: a sidecar that is made again, parts in device directories, or the sidecar that
