@@ -14,6 +14,7 @@
 #include "names/contents.h"
 #include "names/lookup.h"
 #include "names/set_names.h"
+#include "sidecar/names.h"
 #include "tuning/tuning.h"
 
 namespace lzy {
@@ -209,7 +210,7 @@ class Examiner {
         const std::string real = FollowLink(context_.fs, file.path);
         auto prover = FindProver(context_.fs, real, ProvesNothing(file) ? file.sidecar_path : "", context_.options.key.get());
         if (prover.ok() && *prover) {
-          mine.push_back({e, f, (*prover)->owner, (*prover)->usable, !(*prover)->beside && !IsOfThisSet((*prover)->owner)});
+          mine.push_back({e, f, CommittedName(**prover, real), (*prover)->usable, !(*prover)->beside && !IsOfThisSet((*prover)->owner)});
         } else if (!shared_ && 2 * bad > ensemble.layout->data_blocks(f)) {
           if (const auto other = OtherMemberIn(ensemble, f)) mine.push_back({e, f, *other, false, false});
         }
@@ -288,6 +289,14 @@ class Examiner {
     return Status::Ok();
   }
 
+  // The name of the file that the sidecar committed. A file may have brought its sidecar along, so that both have another
+  // name now.
+  std::string CommittedName(const Prover& prover, const std::string& path) const {
+    const auto peek = prover.owner == path ? PeekSidecar(context_.fs, prover.sidecar) : Result<Peek>(Code::kNotFound, "");
+    if (!peek.ok()) return prover.owner;
+    const std::string name = peek->kind == DatasetKind::kSet ? ExpandPattern(peek->name, peek->rank) : peek->name;
+    return JoinPath(DirectoryOf(path), BaseNameOf(name));
+  }
   bool IsOfThisSet(const std::string& path) const {
     return std::ranges::any_of(view_.ref.members, [&](const auto& member) { return IsSamePath(member.second, path); });
   }

@@ -252,6 +252,7 @@ class Exchanged(Lost):
                 for rank in swapped:
                     self.swap(f"a.{rank}", f"b.{rank}")
                 self.stay("lzy-verify .", "lzy-restore a.2", "lzy-restore .", "lzy-restore --salvage .", "lzy-verify --repair .")
+                self.assertIn("a.0: it holds what 'b.0' was", self.world.run("lzy-verify 'a.%r'").text)
                 self.world.must("rm -f a.* b.* .LZY*")
 
     def test_the_sidecar_of_another_set_outvotes_no_members(self):
