@@ -1,5 +1,7 @@
 #include "encode/rebuild.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <mutex>
@@ -187,6 +189,29 @@ Status RebuildRows(const Context& context, const Layout& layout, const RowStream
   for (const BlockStream& stream : streams.data) setup.data.push_back(&stream);
   for (const BlockStream& stream : streams.parity) setup.parity.push_back(&stream);
   return ExecuteRows(setup, runs, source, target, stats);
+}
+
+Status RebuildInMemory(const Context& context, const Layout& layout, const RowStreams& streams, Communicator& comm,
+                       std::vector<int> owner, std::span<const RowRun> runs, const std::string& path,
+                       const std::function<void(const RowBlock& block, ByteSpan bytes)>& take) {
+  const auto check = [&](const RowBlock& block, ByteSpan bytes) -> Status {
+    if (IsAsCommitted(streams.of(layout, block), block.place.index, bytes)) return Status::Ok();
+    return {Code::kBusy, fmt::format("{}: block {} changed while its row was read", path, block.place.index)};
+  };
+  std::mutex mutex;
+  const auto target = [&](std::span<const RowBlock> blocks, ByteSpan bytes) -> Status {
+    std::size_t at = 0;
+    for (const RowBlock& block : blocks) {
+      const ByteSpan one = bytes.subspan(at, block.place.length);
+      at += block.place.length;
+      LZY_RETURN_IF_ERROR(check(block, one));
+      const std::lock_guard lock(mutex);
+      take(block, one);
+    }
+    return Status::Ok();
+  };
+  RowStats stats;
+  return RebuildRows(context, layout, streams, comm, std::move(owner), runs, check, target, stats);
 }
 
 // Ranks of group_comm are the owners in ascending order. So an owner's rank there is its place among them.

@@ -5,9 +5,11 @@
 // (docs/design.md §5, "Rot that a commit finds"): GatherRot, RebuildRot, then encode the rows again, and ForsakeParity
 // for what stays lost. RebuildRot writes no files: its results go into FileJob::rebuilt.
 
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "encode/encode.h"
@@ -37,6 +39,12 @@ RowStreams StreamsOf(const Ensemble& ensemble);
 Status RebuildRows(const Context& context, const Layout& layout, const RowStreams& streams, Communicator& comm,
                    std::vector<int> owner, std::span<const RowRun> runs, const SourceFn& source, const TargetFn& target,
                    RowStats& stats);
+
+/// RebuildRows for whoever writes nothing. Sources and rebuilt blocks are held to their leaves: kBusy if one differs, since
+/// somebody writes `path` then. `take` gets each rebuilt block on its owner, one at a time.
+Status RebuildInMemory(const Context& context, const Layout& layout, const RowStreams& streams, Communicator& comm,
+                       std::vector<int> owner, std::span<const RowRun> runs, const std::string& path,
+                       const std::function<void(const RowBlock& block, ByteSpan bytes)>& take);
 
 /// By device of a set's ensemble: the rank of its owner in `comm`. `comm` is the communicator of the whole dataset, or
 /// the one of the ensemble's owners (group_comm).

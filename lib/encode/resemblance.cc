@@ -1,7 +1,6 @@
 #include "encode/resemblance.h"
 
 #include <algorithm>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -55,28 +54,15 @@ Status Compare(const Context& context, const Ensemble& ensemble, Communicator& c
                std::span<const RowRun> runs, std::vector<Compared>& found) {
   const Layout& layout = *ensemble.layout;
   const RowStreams streams = StreamsOf(ensemble);
-  const auto source = [&](const RowBlock& block, ByteSpan bytes) -> Status {
-    if (IsAsCommitted(streams.of(layout, block), block.place.index, bytes)) return Status::Ok();
-    return {Code::kBusy, ensemble.files[0].path + ": it changed while it was read"};
+  const auto take = [&](const RowBlock& block, ByteSpan rebuilt) {
+    const BlockStream& stream = streams.of(layout, block);
+    std::vector<std::uint8_t> there(rebuilt.size());
+    if (stream.file == nullptr || !stream.file->ReadAt(stream.base + block.place.offset, there).ok()) return;
+    Compared& of_file = found[layout.HolderOf(block.parity, block.device)];
+    for (std::size_t i = 0; i < rebuilt.size(); ++i) of_file.same += there[i] == rebuilt[i];
+    of_file.total += rebuilt.size();
   };
-  std::mutex mutex;
-  const auto target = [&](std::span<const RowBlock> blocks, ByteSpan bytes) -> Status {
-    std::size_t at = 0;
-    for (const RowBlock& block : blocks) {
-      const ByteSpan rebuilt = bytes.subspan(at, block.place.length);
-      at += block.place.length;
-      const BlockStream& stream = streams.of(layout, block);
-      std::vector<std::uint8_t> there(rebuilt.size());
-      if (block.parity || stream.file == nullptr || !stream.file->ReadAt(stream.base + block.place.offset, there).ok()) continue;
-      const std::uint32_t f = layout.HolderOf(false, block.device);
-      const std::lock_guard lock(mutex);
-      for (std::size_t i = 0; i < rebuilt.size(); ++i) found[f].same += there[i] == rebuilt[i];
-      found[f].total += rebuilt.size();
-    }
-    return Status::Ok();
-  };
-  RowStats stats;
-  return RebuildRows(context, layout, streams, comm, std::move(owners), runs, source, target, stats);
+  return RebuildInMemory(context, layout, streams, comm, std::move(owners), runs, ensemble.files[0].path, take);
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -275,29 +274,13 @@ class Healer {
       LZY_ASSIGN_OR_RETURN(auto plan, plans.Rebuild(row.group, row.unit_row, bad.devices, wanted));
       runs.push_back({row.group, row.unit_row, row.slice, 1, std::move(plan)});
     }
-    // Sources and results are held to their hashes. A difference means that somebody writes: the attempt is void.
-    const auto changed = [&](const RowBlock& block) {
-      return Status(Code::kBusy, fmt::format("{}: block {} changed while its row was read", request_.path, block.place.index));
+    // A difference means that somebody writes: the attempt is void.
+    const auto take = [&](const RowBlock& block, ByteSpan bytes) {
+      HealedBlock& healed = *std::ranges::lower_bound(blocks_, block.place.index, {}, &HealedBlock::index);
+      healed.verdict = Verdict::kAsCommitted;
+      healed.bytes.assign(bytes.begin(), bytes.end());
     };
-    const auto source = [&](const RowBlock& block, ByteSpan bytes) {
-      return IsAsCommitted(streams.of(layout, block), block.place.index, bytes) ? Status::Ok() : changed(block);
-    };
-    std::mutex mutex;
-    const auto target = [&](std::span<const RowBlock> row_blocks, ByteSpan bytes) -> Status {
-      std::size_t at = 0;
-      for (const RowBlock& block : row_blocks) {
-        const ByteSpan one = bytes.subspan(at, block.place.length);
-        at += block.place.length;
-        if (!IsAsCommitted(streams.of(layout, block), block.place.index, one)) return changed(block);
-        const std::lock_guard lock(mutex);
-        HealedBlock& healed = *std::ranges::lower_bound(blocks_, block.place.index, {}, &HealedBlock::index);
-        healed.verdict = Verdict::kAsCommitted;
-        healed.bytes.assign(one.begin(), one.end());
-      }
-      return Status::Ok();
-    };
-    RowStats stats;
-    return RebuildRows(context_, layout, streams, *self_, std::vector<int>(layout.devices(), 0), runs, source, target, stats);
+    return RebuildInMemory(context_, layout, streams, *self_, std::vector<int>(layout.devices(), 0), runs, request_.path, take);
   }
 
   // Mends under the locks, as lzy-verify --repair does. Returns the blocks that were mended; none, and no failure,
