@@ -2,10 +2,9 @@
 // Which protected files were deleted on purpose: a line of text for each, in a file beside the catalogue.
 //
 // The layer notes what a program deletes with MPI_File_delete, the tools what lzy-protect --remove and lzy-info --prune take
-// away. Later,
-// lzy-scrub and lzy-verify find that the catalogue knows files that are not there any more. Those noted here are no
-// reason to alarm anybody; all others are (common/losses.h). The layer cannot write the catalogue itself: SQLite waits
-// for locks, and a program must not wait for a tool.
+// away. Later, lzy-scrub and lzy-verify find that the catalogue knows files that are not there any more. Those noted here
+// are no reason to alarm anybody; all others are (tools/common/losses.h). The layer cannot write the catalogue itself:
+// SQLite waits for locks, and a program must not wait for a tool.
 //
 // A note that is lost costs a false alarm, nothing else. So nothing is synced, nobody waits, and no failure is told.
 
