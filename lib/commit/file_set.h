@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -141,6 +142,10 @@ class FileSet : public Protector {
 
   // The roots of all members, from their owners, into the sidecars of this rank's members.
   Status FillContents();
+
+  // The sets that this commit takes in whole: all members are committed here, and those of other names are as they were. The
+  // same on every rank.
+  Result<std::set<Uuid>> ReplacedSets();
 
   // After a failure: what was built aside. Not once publishing began.
   void RemoveTemporaries();

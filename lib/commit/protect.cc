@@ -16,6 +16,7 @@
 #include "encode/resemblance.h"
 #include "names/contents.h"
 #include "names/lookup.h"
+#include "names/set_names.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
 
@@ -157,7 +158,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   }
   LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context_, view_, false));
   if (shared() && view_.ensembles[0].files[0].proven_free) {
-    LZY_ASSIGN_OR_RETURN(adopted_, AdoptShared(context_, ref_));
+    LZY_ASSIGN_OR_RETURN(adopted_, AdoptShared(context_, view_));
     if (adopted_) return true;
   }
   LZY_RETURN_IF_ERROR(TellRotFromOthers(context_, view_, findings));
@@ -529,11 +530,38 @@ Result<std::string> Protector::FreshPath(const std::string& data_path) {
 }
 
 // The rename makes the commit count, so everything else is durable before it. The directory's sync makes it stay.
-Status Protector::Publish(const std::string& data_path) {
+Status Protector::Publish(const std::string& data_path, const std::set<Uuid>& replaced) {
   LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string to, SidecarPath(real));
+  LZY_RETURN_IF_ERROR(KeepForItsSet(to, replaced));
   LZY_RETURN_IF_ERROR(context_.fs.Rename(NewSidecarPath(real), to));
   return context_.fs.SyncDirectory(DirectoryOf(to));
+}
+
+// Members that were moved to other names brought their sidecars along. A program replaces what it wrote before, and so does
+// force. A second name, where there can be one, leaves no moment in which the file has no sidecar.
+Status Protector::KeepForItsSet(const std::string& path, const std::set<Uuid>& replaced) {
+  if (request_.touched || request_.force) return Status::Ok();
+  const auto old = PeekSidecar(context_.fs, path);
+  const bool needed = old.ok() && old->committed && old->kind == DatasetKind::kSet && old->members > 1 && !replaced.contains(old->uuid);
+  if (!needed) return Status::Ok();
+  const auto move = [&](const std::string& kept) -> Result<bool> {
+    const Status linked = context_.fs.MakeHardLink(path, kept);
+    if (linked.ok()) return true;
+    return context_.fs.RenameIfAbsent(path, kept);
+  };
+  const std::string member = JoinPath(DirectoryOf(path), BaseNameOf(ExpandPattern(old->name, old->rank)));
+  const auto made_at = SidecarPath(member);
+  Directory around(context_.fs, DirectoryOf(path));
+  const bool at_home = std::ranges::any_of(around.Sidecars(), [&](const std::string& name) {
+    const auto& other = around.PeekAt(name);
+    return other.ok() && other->uuid == old->uuid && other->rank != old->rank;
+  });
+  if (at_home && made_at.ok() && *made_at != path && PatternFromTail(member, old->name, old->rank)) {
+    LZY_ASSIGN_OR_RETURN(const bool moved, move(*made_at));
+    if (moved) return Status::Ok();
+  }
+  return move(TemporarySidecarPath(path)).status();
 }
 
 void Protector::HoldToLeaves(const Sidecar& sidecar, const IntervalSet& touched, FileJob& job) {

@@ -280,6 +280,7 @@ Status FileSet::HandleRot() {
 Status FileSet::Commit() {
   Stopwatch watch;
   LZY_RETURN_IF_ERROR(FillContents());
+  LZY_ASSIGN_OR_RETURN(const std::set<Uuid> replaced, ReplacedSets());
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
     std::set<std::string> directories;
     for (auto& [rank, member] : own_) {
@@ -303,7 +304,7 @@ Status FileSet::Commit() {
     Status status;
     for (auto& [rank, member] : own_) {
       Sidecar& sidecar = incremental_ ? *member.file->sidecar : *member.fresh;
-      const Status one = incremental_ ? sidecar.FinishPrepared() : Publish(member.file->path);
+      const Status one = incremental_ ? sidecar.FinishPrepared() : Publish(member.file->path, replaced);
       if (incremental_) RenewAccess(*member.file, sidecar);
       if (status.ok()) status = one;
       sidecar_bytes += sidecar.file_size();
@@ -356,6 +357,25 @@ Status FileSet::FillContents() {
     member.contents.parity_tree = std::move(member.job.parity_tree);
   }
   return Status::Ok();
+}
+
+Result<std::set<Uuid>> FileSet::ReplacedSets() {
+  std::set<Uuid> out{uuid_};
+  std::vector<std::tuple<Uuid, std::uint32_t, std::uint32_t>> mine;  // of old sidecars: set, rank, members
+  for (const auto& [rank, member] : own_) {
+    const Sidecar* const old = LeavesOf(*member.file);
+    if (old == nullptr || old->contents().superblock.kind != DatasetKind::kSet) continue;
+    const Superblock& sb = old->contents().superblock;
+    const bool unedited = member.contents.data_tree.Root() == old->contents().data_tree.Root();
+    if (unedited || sb.uuid == view_.superblock.uuid) mine.emplace_back(sb.uuid, sb.rank, sb.members);
+  }
+  LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(comm_, mine));
+  std::map<Uuid, std::set<std::uint32_t>> ranks;
+  for (const auto& [uuid, rank, members] : all) {
+    ranks[uuid].insert(rank);
+    if (ranks[uuid].size() == members) out.insert(uuid);
+  }
+  return out;
 }
 
 // Once publishing has begun, a temporary may be the only copy of a generation that counts already.

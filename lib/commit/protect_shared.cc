@@ -334,7 +334,7 @@ class SharedFile : public Protector {
     if (parted() && !incremental_) LZY_RETURN_IF_ERROR(RenewParts(context_.fs, sidecar, part_paths_));
     if (incremental_) RenewAccess(file, sidecar);
     if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
-    if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path));
+    if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path, {}));
     if (parted() && incremental_) WarnOfSpares(RenewParts(context_.fs, sidecar, part_paths_));
     if (!incremental_ && owns_parts_) RemoveOurs(context_.fs, *file.sidecar, file.part_paths);  // of the encoding before
     report_.sidecar_bytes = sidecar.file_size();

@@ -11,6 +11,7 @@
 // until the commit. Until Publish(), what is there stays valid; a failure before it leaves the dataset as it was.
 
 #include <memory>
+#include <set>
 
 #include "commit/fresh_sidecar.h"
 #include "commit/protect.h"
@@ -86,9 +87,11 @@ class Protector {
   Result<Uuid> CommonUuid();
   /// Blocks outside `touched` must have the leaves of `sidecar`, as far as these are known.
   static void HoldToLeaves(const Sidecar& sidecar, const IntervalSet& touched, FileJob& job);
-  /// Where the sidecar of `data_path` is built (beside the target of a symbolic link), and giving it its name, durably.
+  /// Where the sidecar of `data_path` is built (beside the target of a symbolic link), and giving it its name, durably. Without
+  /// force, the sidecar that it replaces goes back to where it was made, or aside, if it is of a set that is not in `replaced`
+  /// and has more members than that one: they may need its parity.
   Result<std::string> FreshPath(const std::string& data_path);
-  Status Publish(const std::string& data_path);
+  Status Publish(const std::string& data_path, const std::set<Uuid>& replaced);
   /// What a commit made, for the report. `bytes`: of the data.
   void FillReport(const SidecarContents& contents, std::uint32_t groups, std::uint64_t bytes);
   /// Blocks of `file`, file `f` of the layout, that nobody touched and that are damaged, for the report.
@@ -116,6 +119,8 @@ class Protector {
   Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
   void RemoveEmptySidecars();
+  // The sidecar at this path is about to be replaced (Publish). Local.
+  Status KeepForItsSet(const std::string& path, const std::set<Uuid>& replaced);
   // Bytes of the largest file, as it is now.
   std::uint64_t LargestFile() const;
   // Local: whether all that is not in `touched`, by rank of the file, has its leaves. False if it cannot be read.

@@ -87,8 +87,8 @@ struct FileView : FileFacts {
   std::string proven_by;
   bool proven_free = false;  ///< that sidecar may be used for this file (AdoptByContent)
   bool proven_elsewhere = false;  ///< that sidecar is in another directory, and not of this set
-  /// Set by Examine: it has the committed size and mtime, but by inode or birth it is another file, and most of its blocks
-  /// are not as committed.
+  /// Set by Examine: it has the committed mtime, but by inode or birth it is another file, and most of its blocks are not as
+  /// committed.
   bool is_another = false;
   /// Committed leaves, as far as known here.
   const Tree* data_tree() const {

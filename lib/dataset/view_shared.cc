@@ -83,6 +83,10 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   view.superblock = summary.superblock;
   LZY_ASSIGN_OR_RETURN(view.info, DecodeInfo(summary.info));
   view.committed = view.superblock.state == SidecarState::kCommitted && view.superblock.kind == DatasetKind::kShared;
+  if (view.superblock.kind == DatasetKind::kSet && view.superblock.state == SidecarState::kCommitted) {
+    view.unusable = {Code::kUnprotected, fmt::format("{}: it is the sidecar of rank {} of the set {}, not that of {}", file.sidecar_path,
+                                                     view.superblock.rank, view.info.name, ref.path)};
+  }
   if (!view.committed) return view;
   WarnOfDirectories(context, view.info.parts.directories, view.warnings);
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {

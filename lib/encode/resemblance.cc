@@ -57,10 +57,12 @@ Status Compare(const Context& context, const Ensemble& ensemble, Communicator& c
   const auto take = [&](const RowBlock& block, ByteSpan rebuilt) {
     const BlockStream& stream = streams.of(layout, block);
     std::vector<std::uint8_t> there(rebuilt.size());
-    if (stream.file == nullptr || !stream.file->ReadAt(stream.base + block.place.offset, there).ok()) return;
+    const auto read = stream.file == nullptr ? Result<std::size_t>(Code::kNotFound, "")
+                                             : stream.file->ReadAt(stream.base + block.place.offset, there);
+    if (!read.ok()) return;
     Compared& of_file = found[layout.HolderOf(block.parity, block.device)];
-    for (std::size_t i = 0; i < rebuilt.size(); ++i) of_file.same += there[i] == rebuilt[i];
-    of_file.total += rebuilt.size();
+    for (std::size_t i = 0; i < *read; ++i) of_file.same += there[i] == rebuilt[i];
+    of_file.total += *read;
   };
   return RebuildInMemory(context, layout, streams, comm, std::move(owners), runs, ensemble.files[0].path, take);
 }

@@ -10,6 +10,8 @@
 
 #include "engine/engine.h"
 #include "engine_fixture.h"
+#include "judge/examine.h"
+#include "names/contents.h"
 #include "status_matchers.h"
 #include "thread_communicator.h"
 
@@ -41,6 +43,34 @@ class SideBySideTest : public ::testing::Test {
   Scratch scratch_;
   Options options_;
 };
+
+// One thread finds out that two files have each other's sidecars, while another one has opened the second file already.
+TEST_F(SideBySideTest, WhatAnotherThreadFoundOutAboutAFileCounts) {
+  Write(2);
+  const auto alone = SelfCommunicator();
+  const Context context{PosixFileSystem(), *alone, options_};
+  const std::string files[] = {scratch_ / "f000", scratch_ / "f001"};
+  for (const std::string& file : files) ASSERT_TRUE(ProtectOne(context, {DatasetKind::kShared, file, {}, {}}).committed);
+  // As from a backup, so only content tells whose the sidecars are.
+  for (const std::string& file : files) {
+    WriteFile(file + ".new", ReadFile(file));
+    SetMtime(file + ".new", MtimeOf(file));
+  }
+  for (const std::string& file : files) std::filesystem::rename(file + ".new", file);
+  std::filesystem::rename(scratch_ / ".LZY.f000", scratch_ / "between");
+  std::filesystem::rename(scratch_ / ".LZY.f001", scratch_ / ".LZY.f000");
+  std::filesystem::rename(scratch_ / "between", scratch_ / ".LZY.f001");
+
+  const auto view = OpenDataset(context, {DatasetKind::kShared, files[1], {}, {}}, {});
+  ASSERT_OK(view);
+  const auto found = AdoptByContent(context.fs, files[0], nullptr);
+  ASSERT_OK(found);
+  ASSERT_TRUE(*found);
+  const auto adopted = AdoptShared(context, *view);
+  ASSERT_OK(adopted);
+  EXPECT_TRUE(*adopted);
+  for (const std::string& file : files) EXPECT_EQ(ExitCodeOf(VerifyOne(context, {DatasetKind::kShared, file, {}, {}})), 0);
+}
 
 TEST_F(SideBySideTest, AllRanksHaveAllReportsAndEachDatasetIsHandledOnce) {
   Write(50);

@@ -257,7 +257,7 @@ Status LookInReplica(const Context& context, DatasetView& view, const Job& job, 
 // If content says that the file has another sidecar than its stamp does: true, and everything is as before the call of Run.
 Result<bool> Adopt(const Context& context, const DatasetRef& dataset, const Job& job, DatasetView& view, DatasetReport& report) {
   if (job.adopted || dataset.kind != DatasetKind::kShared) return false;
-  LZY_ASSIGN_OR_RETURN(const bool adopted, AdoptShared(context, dataset));
+  LZY_ASSIGN_OR_RETURN(const bool adopted, AdoptShared(context, view));
   if (!adopted) return false;
   view = DatasetView();  // and with it the locks
   report = DatasetReport(dataset.path, dataset.kind);

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/file.h"
+#include "base/numbers.h"
 #include "comm/records.h"
 #include "dataset/parts.h"
 #include "names/contents.h"
@@ -20,10 +21,12 @@
 namespace lzy {
 namespace {
 
-// Blocks that differ, on the device too.
-std::uint64_t CountBad(const std::vector<BadBlocks>& list) {
+// Blocks that differ, on the device too, among the first `blocks`.
+std::uint64_t CountBad(const std::vector<BadBlocks>& list, std::uint64_t blocks) {
   std::uint64_t count = 0;
-  for (const BadBlocks& bad : list) count += bad.transient ? 0 : bad.count;
+  for (const BadBlocks& bad : list) {
+    if (!bad.transient && bad.first < blocks) count += std::min(bad.count, blocks - bad.first);
+  }
   return count;
 }
 
@@ -194,9 +197,13 @@ class Examiner {
     for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
       for (std::uint32_t f = 0; f < view_.ensembles[e].files.size(); ++f) {
         FileView& file = view_.ensembles[e].files[f];
-        const std::uint64_t blocks = view_.ensembles[e].layout->data_blocks(f), bad = CountBad(findings.files[e][f].data);
-        any = any || (bad > 0 && file.present && !IsEdited(file));
-        file.is_another = 2 * bad > blocks && file.present && HasSizeAndTime(file.stat, file.stamp) && file.sidecar_usable() && !MayBe(file.stat, file.stamp);
+        const Layout& layout = *view_.ensembles[e].layout;
+        const std::vector<BadBlocks>& bad = findings.files[e][f].data;
+        any = any || (CountBad(bad, layout.data_blocks(f)) > 0 && file.present && !IsEdited(file));
+        if (!file.present || MayBe(file.stat, file.stamp)) continue;
+        // Of the blocks that are there: a copy may be cut short.
+        const std::uint64_t there = std::min(layout.data_blocks(f), CeilDiv(file.stat.size, layout.block_size()));
+        file.is_another = 2 * CountBad(bad, there) > there && file.stat.mtime_ns == file.stamp.mtime_ns && file.sidecar_usable();
       }
     }
     if (!any) return Status::Ok();
@@ -205,7 +212,7 @@ class Examiner {
       if (shared_ && context_.comm.rank() != 0) return Status::Ok();
       return ForEachFileOfMine([&](const Ensemble& ensemble, std::uint32_t e, std::uint32_t f) -> Status {
         const FileView& file = ensemble.files[f];
-        const std::uint64_t bad = CountBad(findings.files[e][f].data);
+        const std::uint64_t bad = CountBad(findings.files[e][f].data, ensemble.layout->data_blocks(f));
         if (bad == 0 || !file.present || IsEdited(file)) return Status::Ok();
         const std::string real = FollowLink(context_.fs, file.path);
         auto prover = FindProver(context_.fs, real, ProvesNothing(file) ? file.sidecar_path : "", context_.options.key.get());
@@ -584,13 +591,16 @@ Status TellOthersContent(const Context& context, DatasetView& view, const Findin
   return Examiner(context, view, false).TellOthersContent(findings);
 }
 
-Result<bool> AdoptShared(const Context& context, const DatasetRef& dataset) {
+// Another thread may have found out about this file, on behalf of one whose sidecar it has, after the view was opened.
+Result<bool> AdoptShared(const Context& context, const DatasetView& view) {
   bool adopted = false;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
     if (context.comm.rank() != 0) return;
     // What cannot be read proves nothing, and is reported by whoever needs it.
-    const auto found = AdoptByContent(context.fs, FollowLink(context.fs, dataset.path), context.options.key.get());
-    adopted = found.ok() && *found;
+    const std::string real = FollowLink(context.fs, view.ref.path);
+    const auto found = AdoptByContent(context.fs, real, context.options.key.get());
+    const auto sidecar = ProvenSidecar(context.fs, DirectoryOf(real), BaseNameOf(real));
+    adopted = (found.ok() && *found) || (sidecar && *sidecar != BaseNameOf(view.ensembles[0].files[0].sidecar_path));
   }));
   LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(adopted));
   return any != 0;

@@ -51,8 +51,8 @@ Result<Findings> Examine(const Context& context, DatasetView& view, bool from_di
 Status TellOthersContent(const Context& context, DatasetView& view, const Findings& findings);
 
 /// For a shared file that Examine found to be proven by a sidecar which it may use (FileView::proven_free), or that has
-/// none: AdoptByContent, on rank 0. If true, open the dataset anew: it has another sidecar now. Collective.
-Result<bool> AdoptShared(const Context& context, const DatasetRef& dataset);
+/// none: AdoptByContent, on rank 0. If true, open the dataset anew: it has another sidecar now than `view` has. Collective.
+Result<bool> AdoptShared(const Context& context, const DatasetView& view);
 
 /// Which part of a dataset ExaminePortion reads.
 struct PortionRequest {

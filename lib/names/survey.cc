@@ -126,9 +126,10 @@ bool Survey::IsReplaced(const std::string& path) {
 
 void Survey::AddFile(const std::string& path) {
   const auto own = PeekFor(path);
-  if (own && own->kind == DatasetKind::kSet) return AddMember(path, *own);
+  const bool of_set = own && own->kind == DatasetKind::kSet;
+  if (of_set && AddMember(path, *own)) return;
   // Without a usable sidecar of its own, its neighbours' may still say that it is one of them.
-  const auto pattern = own ? std::nullopt : PatternOfSiblings(path);
+  const auto pattern = own && !of_set ? std::nullopt : PatternOfSiblings(path);
   if (pattern) {
     AddSet(*pattern);
     meant_.insert(*pattern);
@@ -139,7 +140,7 @@ void Survey::AddFile(const std::string& path) {
 
 // A sidecar records only the tail of the pattern, and files may have been renamed since. So the whole pattern is
 // looked for in several ways, the surest first.
-void Survey::AddMember(const std::string& path, const Peek& peek) {
+bool Survey::AddMember(const std::string& path, const Peek& peek) {
   auto pattern = PatternByTail(path, peek.name, peek.rank);
   if (!pattern) pattern = PatternOfRenamed(path, peek);
   if (!pattern) {
@@ -149,10 +150,14 @@ void Survey::AddMember(const std::string& path, const Peek& peek) {
       pattern = PatternByTail(path, peek.name.substr(0, slash + 1) + EscapePercent(BaseNameOf(path)), peek.rank);
     }
   }
+  // A sidecar that somebody moved to another file neither tells what that is, nor that its set is here.
+  const auto stat = pattern ? Result<FileStat>(Code::kNotFound, "") : fs_.Stat(path);
+  if (stat.ok() && !MayBe(*stat, peek.stamp)) return false;
   // If all else fails, the recorded name stands for the set, and members are those that PATH leads to.
   if (!pattern) pattern = JoinPath(EscapePercent(DirectoryOf(path)), peek.name);
   AddSet(*pattern).members.emplace(peek.rank, path);
   named_members_[*pattern].emplace(peek.rank, Member{path, peek});
+  return true;
 }
 
 std::optional<std::string> Survey::PatternByTail(const std::string& path, const std::string& tail, std::uint32_t rank) {

@@ -97,7 +97,7 @@ class Survey {
   /// Adds one file: as the shared file that it is, or as its whole set if it is a member.
   bool IsReplaced(const std::string& path);
   void AddFile(const std::string& path);
-  void AddMember(const std::string& path, const Peek& peek);
+  bool AddMember(const std::string& path, const Peek& peek);
   /// If `path` is gone, but its file is there under another name: adds that one with a note. Otherwise returns false.
   bool AddRenamed(const std::string& path);
   /// Whether `sidecar`, which no file uses, needs no dataset of its own: all members of its set that are in the

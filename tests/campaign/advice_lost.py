@@ -402,6 +402,52 @@ class Sidecars(Lost):
         self.assertIn(lost, knows | set(world.files().values()), world.story())
 
 
+    def two_sets(self, of_n=3):
+        world = self.world
+        self.files([f"n.{rank}" for rank in range(of_n)], 20000)
+        self.files([f"s.{rank}" for rank in range(3)], 30000)
+        world.protect("'n.%r' 's.%r'")
+
+    def test_a_member_that_is_committed_by_another_set_leaves_its_sidecar(self):
+        self.two_sets()
+        world = self.world
+        parity = world.superblocks()[".LZY.n.1"]
+        world.must("mv n.1 s.1 && echo more >> s.1 && rm n.2")  # half of n.2 can be rebuilt by the parity of n.1
+        world.must("lzy-protect 's.%r'")
+        self.assertEqual(world.superblocks().get(".LZY.n.1"), parity, world.story())
+        self.assertEqual(world.run("lzy-verify 's.%r'").code, 0, world.story())
+
+    def test_a_set_whose_members_were_all_moved_into_another_and_edited_keeps_its_sidecars(self):
+        self.two_sets(of_n=2)
+        world = self.world
+        for rank in range(2):
+            self.swap(f"n.{rank}", f"s.{rank}")
+        world.write_random("s.1", 20000, LONG_AGO + SECOND)
+        oracle = Oracle(world)
+        oracle.run("lzy-verify --repair 's.%r'")
+        oracle.run("lzy-protect 's.%r'")
+        self.assertEqual(world.run("lzy-verify 's.%r'").code, 0, world.story())
+
+    def test_a_set_that_was_renamed_and_edited_leaves_nothing_behind(self):
+        self.two_sets()
+        world = self.world
+        for rank in range(3):
+            world.must(f"mv n.{rank} m.{rank}")
+        world.write_random("m.1", 20000, LONG_AGO + SECOND)
+        self.judge("lzy-protect 'm.%r'", "lzy-verify 'm.%r'", codes=[0, 0])
+        self.assertEqual(sorted(path for path in world.superblocks() if "s." not in path), [f".LZY.m.{rank}" for rank in range(3)], world.story())
+
+    def test_a_sidecar_of_a_set_beside_another_file_is_no_set(self):
+        self.two_sets()
+        world = self.world
+        os.makedirs(world.path("d"))
+        world.write_random("d/f", 30000, LONG_AGO)
+        world.must("cp -p .LZY.s.1 d/.LZY.f")
+        done = world.run("lzy-verify .")
+        self.assertIn("d/.LZY.f: it is the sidecar of rank 1 of the set s.%r, not that of d/f", done.text)
+        self.assertNotIn("beyond repair", done.text)
+
+
 class CoarseClocks(Lost):
     """Edits within the second of the commit, where times are in seconds."""
 

@@ -20,8 +20,9 @@ The rules:
 import json
 import os
 import re
+import time
 
-from advice_steps import next_steps, options_of, paths_of, says_destroy, tool_of, typed
+from advice_steps import moved_by, next_steps, options_of, paths_of, says_destroy, tool_of, typed
 
 # From good to bad, of one dataset.
 GRAVITY = {"intact": 0, "restored": 0, "stale": 1, "at-risk": 1, "damaged": 1, "unprotected": 2, "unrepairable": 3}
@@ -41,6 +42,12 @@ def writes(command):
     if "--dry-run" in options:
         return False
     return tool in ("lzy-protect", "lzy-restore") or bool({"--repair", "--prune"} & options)
+
+
+def parents(path):
+    while os.path.dirname(path):
+        path = os.path.dirname(path)
+        yield path
 
 
 class Scene:
@@ -143,7 +150,10 @@ class Oracle:
             raise Broken("lost", f"{self.label(content)} was in {where}, and is in no file after: {done.command} [{done.code}]")
         if said:
             return
+        moved = moved_by(command)
         for path, content in sorted(before.files.items()):
+            if any(os.path.relpath(os.path.join(self.world.home, one), self.world.home) in (path, *parents(path)) for one in moved):
+                continue
             if after.files.get(path) == content or content not in self.world.true or self.no_different_from_rot(path, before, command):
                 continue
             now = self.label(after.files[path]) if path in after.files else "gone"
@@ -210,6 +220,12 @@ class Oracle:
                 raise Broken("worse", f"{path} was {was}, and is {state} after: {done.command} [{done.code}]")
         self.states = states
 
+    def has_young_files(self):
+        """Files with times in whole seconds, as tar leaves them, that are younger than the tick of such a clock (2 s). lzy does not
+        record their new times yet, so it cannot say what else to type."""
+        stats = self.scene.stats.values()
+        return any(about.st_mtime_ns % 10**9 == 0 and abs(time.time() - about.st_mtime) < 3 for about in stats)
+
     def follow(self, command, rounds=4, choose=None):
         """Runs a command and what it advises, what that advises, and so on. Without `choose`, always the first step."""
         done = self.run(command)
@@ -223,7 +239,7 @@ class Oracle:
             if step in further and result.code not in (5, 6):
                 raise Broken("again", f"{step} [{result.code}] advises itself:\n{result.text}")
             asked = self.run(command)
-            if result.code == 0 and not further and step in next_steps(asked.text):
+            if result.code == 0 and not further and step in next_steps(asked.text) and not self.has_young_files():
                 raise Broken("again", f"{step} [0] was followed, and is advised again by: {command} [{asked.code}]\n{asked.text}")
             done = result if further else asked
         return done

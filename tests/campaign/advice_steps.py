@@ -7,6 +7,7 @@ import shlex
 WORD = r"""(?:[^\s;'"()`$,]|'[^']*'|\$'(?:[^'\\]|\\.)*'|\\.)(?:[^\s;'"()`$]|'[^']*'|\$'(?:[^'\\]|\\.)*'|\\.)*"""
 TOOL = r"lzy-(?:protect|verify|restore|info|scrub|status|copy|diff)"
 # What follows a colon is to be typed; tools are also named in sentences.
+FIRST = re.compile(rf"; first move it away: (mv {WORD} {WORD})")
 STEP = re.compile(rf": ((?:rm (?:{WORD})(?: {WORD})*; )?{TOOL}(?: {WORD})*|rm {WORD}(?: {WORD})*)")
 # Words that the user has to replace.
 BLANKS = {"PATH", "REPLICA", "FILE", "COPY", "RANKS", "DIR", "SRC", "DST"}
@@ -15,13 +16,25 @@ TERMINAL = re.compile(r"\b(lzy-protect)\b(?=[^;]*--remove)")
 
 def next_steps(text):
     """The commands of a text that can be typed as they are, in their order, each once."""
-    steps = []
-    for match in STEP.finditer(text):
-        step = match.group(1)
-        if BLANKS & set(re.split(r"[\s;:]+", step)) or step in steps:
-            continue
-        steps.append(step)
+    steps, first = [], ""
+    for line in text.splitlines():
+        # What has to be done before all else for one dataset: its lines begin with spaces.
+        if not line.startswith(" "):
+            first = ""
+        away = FIRST.search(line)
+        if away:
+            first += away.group(1) + " && "
+        for match in STEP.finditer(line):
+            step = match.group(1)
+            if BLANKS & set(re.split(r"[\s;:]+", step)) or first + step in steps:
+                continue
+            steps.append(first + step)
     return steps
+
+
+def moved_by(step):
+    """The paths that a step moves away before its command."""
+    return [unquoted(word) for word in re.findall(rf"mv ({WORD}) {WORD} && ", step)]
 
 
 def typed(step):

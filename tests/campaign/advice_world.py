@@ -211,8 +211,9 @@ class World:
             return file.read()
 
     def walk(self):
-        for directory, _, names in os.walk(self.home):
-            for name in names:
+        for directory, below, names in os.walk(self.home):
+            below.sort()
+            for name in sorted(names):
                 full = os.path.join(directory, name)
                 if os.path.isfile(full) and not os.path.islink(full):
                     yield os.path.relpath(full, self.home), full
