@@ -185,6 +185,31 @@ Result<Moves> MovesForLost(FileSystem& fs, const std::string& directory, const s
   return Moves{{}, true};
 }
 
+// The sidecar of `data` is under another name, and what has the name `own` is of no file. A file that gives up its sidecar
+// gets its own in turn, where that is known. If the sidecar in the way records the name of the one that comes, the two were
+// exchanged.
+Chain ChainTo(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own) {
+  Chain chain{{own}, false};
+  for (std::string file = data;;) {
+    const auto found = FindSidecar(fs, file);
+    const std::string from = found.ok() ? JoinPath(directory, BaseNameOf(*found)) : own;
+    if (std::ranges::count(chain.names, from) != 0) break;
+    chain.names.insert(chain.names.begin(), from);
+    const auto namesake = DataPathOf(from);
+    if (!namesake || !fs.Stat(*namesake, /*follow=*/false).ok()) break;
+    file = *namesake;
+  }
+  const auto occupant = PeekSidecar(fs, own);
+  const auto first = DataPathOf(chain.names.front());
+  const bool exchanged = occupant.ok() && occupant->committed && occupant->kind == DatasetKind::kShared && first &&
+                         occupant->name == BaseNameOf(*first);
+  if (exchanged && chain.names.size() > 1) {
+    std::ranges::rotate(chain.names, std::prev(chain.names.end()));
+    chain.cycle = true;
+  }
+  return chain;
+}
+
 Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own,
                         const RehomeOptions& options) {
   if (!fs.Stat(data).ok()) {
@@ -197,9 +222,7 @@ Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std:
     LZY_ASSIGN_OR_RETURN(Chain chain, ChainFrom(fs, directory, own));
     return Moves{std::move(chain), false, options.occupants};
   }
-  auto found = FindSidecar(fs, data);
-  if (!found.ok() || BaseNameOf(*found) == BaseNameOf(own)) return Moves();
-  return Moves{{{JoinPath(directory, BaseNameOf(*found)), own}, false}, false, options.occupants};
+  return Moves{ChainTo(fs, directory, data, own), false, options.occupants};
 }
 
 // From the free end of the chain to its beginning, so each rename goes to a name that is free by then. Of a cycle, the

@@ -339,6 +339,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     }
     if (report.state == DatasetState::kIntact && (!job.portion || report.portion.whole())) {
       LZY_ASSIGN_OR_RETURN(report.stamps, NoteOfStamps(context, view));
+      if (job.adopted) report.stamps = StampNote::kMoved;
     }
     if (request.force && report.cannot_undo) return NothingReset(view);
     const bool intact = report.state == DatasetState::kIntact && report.damage.empty();

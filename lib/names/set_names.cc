@@ -35,6 +35,15 @@ std::optional<std::string> PatternFromTail(const std::string& path, const std::s
   return EscapePercent(path.substr(0, path.size() - end.size())) + tail;
 }
 
+std::optional<std::string> PatternFromTail(const std::string& path, const std::string& tail) {
+  std::size_t begin = path.size();
+  for (auto levels = std::ranges::count(tail, '/') + 1; levels > 0 && begin != std::string::npos; --levels) {
+    begin = begin == 0 ? std::string::npos : path.rfind('/', begin - 1);
+  }
+  const auto rank = MatchPattern(tail, path.substr(begin == std::string::npos ? 0 : begin + 1));
+  return rank ? PatternFromTail(path, tail, *rank) : std::nullopt;
+}
+
 std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t rank) {
   const std::string directory = path.substr(0, path.rfind('/') + 1);
   const std::string name = path.substr(directory.size());

@@ -16,6 +16,9 @@ std::string EscapePercent(const std::string& text);
 /// does not end in the expansion of `tail`: the file was renamed, or moved out of its directory.
 std::optional<std::string> PatternFromTail(const std::string& path, const std::string& tail, std::uint32_t rank);
 
+/// The same from a path of any member: nullopt if `path` does not end in an expansion of `tail`.
+std::optional<std::string> PatternFromTail(const std::string& path, const std::string& tail);
+
 /// Patterns that `path` may come from as member `rank`, going by its base name. Each number in it that is the rank
 /// gives one with %r (if it has no leading zeros) and one with %0Nr, N its width. The last number comes first.
 std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t rank);

@@ -93,7 +93,10 @@ Status Survey::AddPath(const std::string& path) {
     const bool absent =
         stat.status().code() == Code::kNotFound || (above.ok() && above->type != FileStat::Type::kDirectory);
     if (!absent) return stat.status();
-    if (name.empty() || !above.ok() || (!IsThere(path) && !PatternOfSiblings(path))) return Nothing(path);
+    // A link that leads nowhere may have the name of a file that is lost.
+    const auto own = SidecarPath(path);
+    const bool link = fs_.ReadLink(path).ok() && own.ok() && fs_.Stat(*own, /*follow=*/false).ok();
+    if (name.empty() || !above.ok() || (!link && !IsThere(path) && !PatternOfSiblings(path))) return Nothing(path);
     if (what_ != Resolve::kProtected || !AddRenamed(path)) AddFile(path);
     return Status::Ok();
   }
@@ -150,9 +153,16 @@ bool Survey::AddMember(const std::string& path, const Peek& peek) {
       pattern = PatternByTail(path, peek.name.substr(0, slash + 1) + EscapePercent(BaseNameOf(path)), peek.rank);
     }
   }
-  // A sidecar that somebody moved to another file neither tells what that is, nor that its set is here.
-  const auto stat = pattern ? Result<FileStat>(Code::kNotFound, "") : fs_.Stat(path);
-  if (stat.ok() && !MayBe(*stat, peek.stamp)) return false;
+  // The sidecar of another member.
+  if (!pattern) {
+    if (const auto set = PatternFromTail(path, peek.name)) {
+      AddSet(*set);
+      meant_.insert(*set);
+      return true;
+    }
+  }
+  // A file that was moved out of its set, or whose sidecar somebody moved here, is no reason to look for that set here.
+  if (!pattern && fs_.Stat(path).ok()) return false;
   // If all else fails, the recorded name stands for the set, and members are those that PATH leads to.
   if (!pattern) pattern = JoinPath(EscapePercent(DirectoryOf(path)), peek.name);
   AddSet(*pattern).members.emplace(peek.rank, path);

@@ -23,6 +23,7 @@ import re
 import time
 
 from advice_steps import moved_by, next_steps, options_of, paths_of, says_destroy, tool_of, typed
+from advice_world import hash_of
 
 # From good to bad, of one dataset.
 GRAVITY = {"intact": 0, "restored": 0, "stale": 1, "at-risk": 1, "damaged": 1, "unprotected": 2, "unrepairable": 3}
@@ -128,6 +129,8 @@ class Oracle:
         """Whether lzy may take a true content for rot: no sidecar in reach knows it, and the file has the time of its commit. The same is
         true of an older member with its older sidecar, which the rest of the set has left behind."""
         content, mtime = before.files[path], before.stats[path].st_mtime_ns
+        if content == hash_of(b""):
+            return True  # as a file that was cut, and nothing can be lost
         own = before.sidecars.get(self.world.sidecar(path), (None, None))[1]
         if own and own.of_set and own.path == path and own.content == content != self.world.committed.get(path):
             return True
