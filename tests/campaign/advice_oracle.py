@@ -213,7 +213,8 @@ class Oracle:
     def check_states(self, done, command, said):
         states = self.judge_datasets()
         for path, was in sorted(self.states.items()):
-            if not said and path not in states and path in self.scene.files and not self.in_scope(path, command):
+            gone = path not in states and path in self.scene.files and was != "unprotected"
+            if not said and gone and not self.in_scope(path, command):
                 raise Broken("worse", f"{path} was {was}, and is not protected any more after: {done.command} [{done.code}]")
         for path, state in sorted(states.items()):
             was = self.states.get(path)
