@@ -46,6 +46,12 @@ Result<bool> CompareAll(File& data, std::uint64_t size, const Sidecar& sidecar, 
   return true;
 }
 
+// The file that has the name of a sidecar; of one that was set aside, the name that it had.
+std::string OwnerOf(const std::string& sidecar) {
+  const auto owner = DataPathOf(sidecar);
+  return owner ? *owner : DataPathOfTemporary(sidecar).value_or("");
+}
+
 // What sidecars of files of one size were committed for, by the hash of the first block. So one block of a file tells
 // which of them are worth a comparison, however many there are.
 class SameSize {
@@ -92,7 +98,7 @@ class Around {
     if (known) return known;
     std::vector<std::string> paths;
     for (const std::string& name : look->SidecarsOfSize(bytes)) {
-      if (DataPathOf(name)) paths.push_back(JoinPath(directory, name));
+      paths.push_back(JoinPath(directory, name));
     }
     return known = std::make_shared<SameSize>(fs, paths);
   }
@@ -196,10 +202,10 @@ Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_pa
   LZY_ASSIGN_OR_RETURN(const auto others, around.InReach(fs, stat->size, real)->WithFirstBlockOf(**file, stat->size, key));
   std::vector<Prover> candidates;
   for (const std::string& path : beside) {
-    if (BaseNameOf(path) != BaseNameOf(own)) candidates.push_back({.sidecar = path, .owner = *DataPathOf(path), .beside = true});
+    if (BaseNameOf(path) != BaseNameOf(own)) candidates.push_back({.sidecar = path, .owner = OwnerOf(path), .beside = true});
   }
   for (const std::string& path : others) {
-    if (DirectoryOf(path) != real) candidates.push_back({.sidecar = path, .owner = *DataPathOf(path)});
+    if (DirectoryOf(path) != real) candidates.push_back({.sidecar = path, .owner = OwnerOf(path)});
   }
   for (Prover& one : candidates) {
     LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, data_path, one.sidecar, key));

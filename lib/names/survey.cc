@@ -95,7 +95,7 @@ Status Survey::AddPath(const std::string& path) {
     if (!absent) return stat.status();
     // A link that leads nowhere may have the name of a file that is lost.
     const auto own = SidecarPath(path);
-    const bool link = fs_.ReadLink(path).ok() && own.ok() && fs_.Stat(*own, /*follow=*/false).ok();
+    const bool link = what_ == Resolve::kProtected && fs_.ReadLink(path).ok() && own.ok() && fs_.Stat(*own, /*follow=*/false).ok();
     if (name.empty() || !above.ok() || (!link && !IsThere(path) && !PatternOfSiblings(path))) return Nothing(path);
     if (what_ != Resolve::kProtected || !AddRenamed(path)) AddFile(path);
     return Status::Ok();

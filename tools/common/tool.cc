@@ -338,10 +338,10 @@ void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, s
 // Other programs go on while a directory is gone through. lzy-protect needs the file, the others a sidecar.
 bool ToolRun::HasGone(const DatasetRef& dataset, const DatasetReport& report) {
   const bool makes = tool_.resolve() == Resolve::kProtectable;
-  const bool named = std::ranges::find(arguments_.paths, dataset.path) != arguments_.paths.end();
-  if (named || dataset.kind != DatasetKind::kShared) return false;
+  if (dataset.kind != DatasetKind::kShared || report.status.code() == Code::kInterrupted) return false;
   if (report.status.ok() && (!makes || ExitCodeOf(report) == 0)) return false;
-  if (report.status.code() == Code::kInterrupted) return false;
+  const bool named = std::ranges::find(arguments_.paths, dataset.path) != arguments_.paths.end();
+  if (named) return false;
   const bool here = makes ? fs_->Stat(dataset.path).ok() : FindSidecar(*fs_, dataset.path).ok();
   const auto anywhere = comm_.AllReduceMax(here);
   return anywhere.ok() && *anywhere == 0;
