@@ -106,6 +106,11 @@ class Around {
   // ever.
   std::shared_ptr<const SameSize> InReach(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
     const std::lock_guard lock(mutex_);
+    for (const auto& more : std::exchange(more_, {})) {
+      for (const std::string& directory : more()) {
+        if (directories_.insert(RealDirectory(fs, directory)).second) reach_sizes_.reset();
+      }
+    }
     if (directories_.size() <= directories_.count(here)) return std::make_shared<SameSize>(fs, std::vector<std::string>());
     if (!reach_sizes_) LookAtReach(fs);
     auto& known = reach_[bytes];
@@ -118,6 +123,10 @@ class Around {
   void AddToReach(const std::string& directory) {
     const std::lock_guard lock(mutex_);
     if (directories_.insert(directory).second) reach_sizes_.reset();
+  }
+  void AddToReach(std::function<std::vector<std::string>()> more) {
+    const std::lock_guard lock(mutex_);
+    more_.push_back(std::move(more));
   }
 
  private:
@@ -137,6 +146,7 @@ class Around {
   std::shared_ptr<const Neighbours> look_;
   std::map<std::uint64_t, std::shared_ptr<const SameSize>> beside_, reach_;  // by size
   std::set<std::string> directories_;
+  std::vector<std::function<std::vector<std::string>()>> more_;
   std::optional<std::multimap<std::uint64_t, std::string>> reach_sizes_;
 };
 
@@ -321,6 +331,10 @@ void RememberProven(FileSystem& fs, const std::string& directory, const std::str
 
 void AddToReach(FileSystem& fs, const std::string& directory) {
   fs.Memo<Around>().AddToReach(RealDirectory(fs, directory));
+}
+
+void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories) {
+  fs.Memo<Around>().AddToReach(std::move(directories));
 }
 
 }  // namespace lzy

@@ -26,6 +26,7 @@
 #include "common/mpi_session.h"
 #include "common/progress.h"
 #include "merkle/hash.h"
+#include "names/contents.h"
 #include "objects/name.h"
 #include "request/commit_record.h"
 #include "sidecar/names.h"
@@ -456,6 +457,8 @@ int ToolRun::Run() {
       tool_.needs_books ? Fail({Code::kIo, text}) : Warn(text);
     });
   }
+  // What is proven elsewhere must not be overwritten, though the command names one dataset only.
+  if (keeps_books) AddToReach(*fs_, [this] { return DirectoriesInCatalog(options_); });
   if (tool_.run) {
     tool_.run(*this);
   } else if (tool_.arrange) {
