@@ -123,7 +123,8 @@ void Written::Clean() {
 Status Written::Check() const {
   for (std::size_t i = 0; i < sweep_.size(); ++i) {
     const auto stat = fs_.Stat(sweep_[i]);
-    if (wish_.sweep[i].empty() || (stat.ok() && stat->type != FileStat::Type::kDirectory)) {
+    const bool usable = stat.ok() ? stat->type == FileStat::Type::kDirectory : stat.status().code() == Code::kNotFound;
+    if (wish_.sweep[i].empty() || !usable) {
       return {Code::kInvalidArgument, fmt::format("--sweep: '{}' is not accepted: directories, separated by ':'", wish_.sweep[i])};
     }
   }
