@@ -148,7 +148,7 @@ int Run(int argc, char** argv) {
   lzy::Arguments arguments("lzy-run",
                            "Runs COMMAND with its MPI-IO protected: sets the environment and preload for every rank.\n"
                            "--quiet is --log=error.",
-                           "nothing itself");
+                           "nothing itself; with --sweep, sidecars and the catalogue");
   // All tools accept these options. Here they change nothing, because what is printed is COMMAND's; so --help does
   // not show them.
   for (const char* idle : {"--json", "--no-progress"}) arguments.Hide(idle);
