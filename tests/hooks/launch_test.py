@@ -162,7 +162,8 @@ class Watched(Started):
 
     def test_what_changed_after_its_commit_is_committed_again(self):
         done = self.lzy_run(["sh", "-c", '"$0" -n 2 "$1" plain data; echo >> data', MPIEXEC, CLIENT], ["--explain"])
-        self.assertEqual(self.told(done), ["data: MPI-IO; not protected: it changed after its last commit, or its commit failed; type lzy-protect data"])
+        self.assertEqual(self.told(done), ["data: MPI-IO; not protected: it changed after its last commit, or its commit failed; "
+                                           "type lzy-protect data"])
         self.lzy_run(["sh", "-c", '"$0" -n 2 "$1" plain data; echo >> data', MPIEXEC, CLIENT], ["--sweep", "."])
         self.assert_protected()
 

@@ -196,7 +196,8 @@ std::vector<std::string> Written::ToSweep() const {
 
 void Written::Sweep(const std::string& lzy_protect) {
   for (std::size_t i = 0; i < sweep_.size(); ++i) {
-    if (!fs_.Stat(sweep_[i]).ok()) Warn(fmt::format("--sweep: {}: there is no such directory, so nothing in it was protected", wish_.sweep[i]));
+    if (fs_.Stat(sweep_[i]).ok()) continue;
+    Warn(fmt::format("--sweep: {}: there is no such directory, so nothing in it was protected", wish_.sweep[i]));
   }
   const std::vector<std::string> wanted = ToSweep();
   for (auto& words : Portions(PathsToProtect(fs_, wanted, options_.set).paths)) {
