@@ -23,6 +23,16 @@ std::optional<std::string> PatternFromTail(const std::string& path, const std::s
 /// gives one with %r (if it has no leading zeros) and one with %0Nr, N its width. The last number comes first.
 std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t rank);
 
+/// Files that may be a set, going by their names alone.
+struct GuessedSet {
+  std::string pattern;
+  std::vector<std::string> members;  ///< by rank
+};
+/// Sets among `paths`: files of one directory that differ in one number, which is 0, 1, 2 and so on without a gap. If names
+/// have several numbers, the last one for which this holds is the rank. A path is in one set at most. A pattern that also
+/// matches one of `others` is none.
+std::vector<GuessedSet> GuessSets(const std::vector<std::string>& paths, const std::vector<std::string>& others = {});
+
 /// How a name matches one component of a pattern.
 struct ComponentMatch {
   std::string resolved;  ///< the component with every '*' replaced by what it stands for
