@@ -77,7 +77,9 @@ Codec CodecOf(const benchmark::State& state) {
 
 // With m = 1, XOR; with more, Reed-Solomon.
 void Encode(benchmark::State& state) {
-  RunPlan(state, CodecOf(state).EncodePlan(), static_cast<std::size_t>(state.range(2)));
+  const auto plan = CodecOf(state).EncodePlan();
+  if (!plan.ok()) return state.SkipWithError(plan.status().message().c_str());
+  RunPlan(state, *plan, static_cast<std::size_t>(state.range(2)));
 }
 
 // The worst case: m data blocks are lost, so every parity block is a source. The time to make the plan is not in it;

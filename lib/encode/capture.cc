@@ -46,10 +46,11 @@ Status Capture::SetGeometry(const GeometryParameters& parameters) {
   constexpr std::uint64_t kLargest = 1ull << 61;
   LZY_ASSIGN_OR_RETURN(Layout layout, Layout::Create(parameters, {kLargest}));
   const Rotation rotation = OnlyRotation(layout);
-  LZY_ASSIGN_OR_RETURN(Codec codec, Codec::Create(rotation.n, rotation.m));
+  LZY_ASSIGN_OR_RETURN(const Codec codec, Codec::Create(rotation.n, rotation.m));
+  LZY_ASSIGN_OR_RETURN(Plan plan, codec.EncodePlan());
   if (layout_) used_ -= block_ * (rows_at_once_ ? OnlyRotation(*layout_).k() : 1);
   layout_ = std::move(layout);
-  plan_ = codec.EncodePlan();
+  plan_ = std::move(plan);
   chunk_slices_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(kChunkBytes / block_, 1, layout_->slices()));
   rows_at_once_ = block_ * rotation.k() <= memory_ / 4;
   used_ += block_ * (rows_at_once_ ? rotation.k() : 1);  // for scratch_

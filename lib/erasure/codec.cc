@@ -1,5 +1,6 @@
 #include "erasure/codec.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <isa-l/erasure_code.h>
 #include <isa-l/raid.h>
@@ -9,6 +10,12 @@
 #include <bitset>
 #include <cassert>
 #include <cstring>
+#include <mutex>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "erasure/proof.h"
 
 namespace lzy {
 namespace {
@@ -25,16 +32,48 @@ constexpr std::size_t kStripBytes = 16 * 1024;
   return reinterpret_cast<std::uintptr_t>(pointer) % 32 == 0;
 }
 
-// The generator matrix: n rows of k coefficients; row p expresses position p by the data.
+// The generator matrix: n rows of k coefficients; row p expresses position p by the data. With one parity, plain XOR also
+// gives a code in which any one loss can be repaired, and it is faster.
 std::vector<std::uint8_t> Generator(std::uint32_t n, std::uint32_t m) {
   const std::size_t k = n - m;
-  std::vector<std::uint8_t> cauchy(n * k);
-  gf_gen_cauchy1_matrix(cauchy.data(), static_cast<int>(n), static_cast<int>(k));
-  // ISA-L puts the identity first; our positions have parity first. With one parity, plain XOR also gives a code in
-  // which any one loss can be repaired, and it is faster.
-  std::rotate(cauchy.begin(), cauchy.begin() + static_cast<std::ptrdiff_t>(k * k), cauchy.end());
-  if (m == 1) std::fill_n(cauchy.begin(), k, std::uint8_t{1});
-  return cauchy;
+  std::vector<std::uint8_t> rows(n * k);
+  for (std::size_t q = 0; q < m; ++q) {
+    for (std::size_t j = 0; j < k; ++j) rows[q * k + j] = m == 1 ? 1 : GfInverse(static_cast<std::uint8_t>((k + q) ^ j));
+  }
+  for (std::size_t j = 0; j < k; ++j) rows[(m + j) * k + j] = 1;
+  return rows;
+}
+
+// The file that the processes' linker has found for ISA-L, for messages.
+std::string NameOfLibrary() {
+  Dl_info found;
+  const bool known = dladdr(reinterpret_cast<const void*>(&ec_encode_data_update), &found) != 0 && found.dli_fname != nullptr;
+  return known ? fmt::format("ISA-L ({})", found.dli_fname) : "ISA-L";
+}
+
+// What decides which code of ISA-L computes a plan: whether it encodes, its sources, and its targets of both kinds. An
+// encoding plan follows from these, so it is proven with its own coefficients. Nothing else would show that parity is wrong.
+using Kind = std::tuple<bool, std::size_t, std::size_t, std::size_t>;
+
+// Remembered for the life of the process, for all threads.
+class ProvenKinds {
+ public:
+  bool Has(const Kind& kind) {
+    const std::lock_guard lock(mutex_);
+    return kinds_.contains(kind);
+  }
+  void Add(const Kind& kind) {
+    const std::lock_guard lock(mutex_);
+    kinds_.insert(kind);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<Kind> kinds_;
+};
+ProvenKinds& Proven() {
+  static ProvenKinds proven;
+  return proven;
 }
 
 // output = (accumulate ? output : 0) XOR vectors[0] XOR ... XOR vectors[count - 1]. `vectors` has room for two more.
@@ -73,10 +112,24 @@ Plan::Plan(std::size_t sources, std::size_t targets, std::vector<std::uint8_t> m
       product_rows.insert(product_rows.end(), row.begin(), row.end());
     }
   }
-  if (product_targets_.empty()) return;
-  tables_.resize(product_rows.size() * kTableBytes);
-  ec_init_tables(static_cast<int>(sources_), static_cast<int>(product_targets_.size()), product_rows.data(),
-                 tables_.data());
+  for (std::size_t first = 0; first < product_targets_.size(); first += kRowsPerPass) {
+    const std::size_t rows = std::min(kRowsPerPass, product_targets_.size() - first);
+    std::vector<std::uint8_t>& tables = tables_.emplace_back(rows * sources_ * kTableBytes);
+    ec_init_tables(static_cast<int>(sources_), static_cast<int>(rows), product_rows.data() + first * sources_, tables.data());
+  }
+}
+
+Status Plan::Prove(bool encodes) const {
+  const Kind kind{encodes, sources_, xor_targets_.size(), product_targets_.size()};
+  if (Proven().Has(kind)) return Status::Ok();
+  const auto apply = [&](auto... arguments) { Apply(arguments...); };
+  if (!ComputesRightly(sources_, targets_, matrix_, apply)) {
+    return {Code::kInternal,
+            fmt::format("{} computes wrongly on this processor: {} blocks of parity or of lost data from {} blocks. No parity was made "
+                        "and nothing was rebuilt. Install another version of the library", NameOfLibrary(), targets_, sources_)};
+  }
+  Proven().Add(kind);
+  return Status::Ok();
 }
 
 void Plan::Apply(std::span<const std::uint32_t> which, const std::uint8_t* const* inputs, std::uint8_t* const* outputs,
@@ -115,7 +168,7 @@ void Plan::ApplyProducts(std::span<const std::uint32_t> which, const std::uint8_
     }
     // Adding source by source lets one set of tables serve any subset of the sources. It was measured to be no slower
     // than ISA-L's dot products over the full set.
-    auto* tables = const_cast<std::uint8_t*>(tables_.data()) + first * sources_ * kTableBytes;
+    auto* const tables = const_cast<std::uint8_t*>(tables_[first / kRowsPerPass].data());
     for (std::size_t i = 0; i < which.size(); ++i) {
       ec_encode_data_update(static_cast<int>(bytes), static_cast<int>(sources_), static_cast<int>(rows),
                             static_cast<int>(which[i]), tables, const_cast<std::uint8_t*>(inputs[i] + offset),
@@ -136,9 +189,11 @@ Result<Codec> Codec::Create(std::uint32_t n, std::uint32_t m) {
   return codec;
 }
 
-Plan Codec::EncodePlan() const {
+Result<Plan> Codec::EncodePlan() const {
   const auto parity_end = generator_.begin() + static_cast<std::ptrdiff_t>(std::size_t{m_} * k());
-  return Plan(k(), m_, {generator_.begin(), parity_end});
+  Plan plan(k(), m_, {generator_.begin(), parity_end});
+  LZY_RETURN_IF_ERROR(plan.Prove(/*encodes=*/true));
+  return plan;
 }
 
 Result<Plan> Codec::MakePlan(std::span<const std::uint32_t> sources, std::span<const std::uint32_t> targets) const {
@@ -184,7 +239,9 @@ Result<Plan> Codec::MakePlan(std::span<const std::uint32_t> sources, std::span<c
       for (std::size_t s = 0; s < width; ++s) matrix[t * width + s] ^= gf_mul(factor, inverse[j * width + s]);
     }
   }
-  return Plan(width, targets.size(), std::move(matrix));
+  Plan plan(width, targets.size(), std::move(matrix));
+  LZY_RETURN_IF_ERROR(plan.Prove(/*encodes=*/false));
+  return plan;
 }
 
 }  // namespace lzy

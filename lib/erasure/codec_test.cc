@@ -142,7 +142,7 @@ TEST(Codec, EncodesByTheDocumentedFormula) {
       {2, 1}, {5, 1}, {255, 1}, {3, 2}, {6, 2}, {10, 4}, {16, 7}, {20, 13}, {255, 2}, {255, 20}, {255, 254}};
   for (const auto& [n, m] : codes) {
     const Codec codec = Codec::Create(n, m).value();
-    const Plan plan = codec.EncodePlan();
+    const Plan plan = codec.EncodePlan().value();
     ASSERT_EQ(plan.sources(), n - m);
     ASSERT_EQ(plan.targets(), m);
     for (std::uint32_t q = 0; q < m; ++q) {
@@ -196,7 +196,7 @@ TEST(Codec, HandlesEveryLength) {
                                                                       {7, 3}, {9, 4}, {12, 5}, {15, 9}};
   for (const auto& [n, m] : codes) {
     const Codec codec = Codec::Create(n, m).value();
-    const Plan plan = codec.EncodePlan();
+    const Plan plan = codec.EncodePlan().value();
     const auto symbols = ReferenceCodeword(n, m, lengths.back(), random);
     for (const std::size_t length : lengths) {
       for (const bool accumulate : {false, true}) {
@@ -246,7 +246,7 @@ TEST(Codec, PartialResultsAddUpToTheWhole) {
 
 TEST(Codec, AnEmptySubsetZeroesOrLeavesTheOutputs) {
   for (const std::uint32_t m : {1U, 3U}) {
-    const Plan plan = Codec::Create(8, m).value().EncodePlan();
+    const Plan plan = Codec::Create(8, m).value().EncodePlan().value();
     for (const bool accumulate : {false, true}) {
       const auto outputs = Apply(plan, {}, {}, {}, 100, accumulate, 0x77);
       for (const Buffer& output : outputs) {
@@ -283,7 +283,7 @@ TEST(Codec, OneParityNeedsOnlyOnes) {
 TEST(Codec, WithoutParityThereIsNothingToEncode) {
   const Codec codec = Codec::Create(4, 0).value();
   EXPECT_EQ(codec.k(), 4U);
-  const Plan plan = codec.EncodePlan();
+  const Plan plan = codec.EncodePlan().value();
   EXPECT_EQ(plan.targets(), 0U);
   EXPECT_EQ(plan.sources(), 4U);
   plan.Apply({}, nullptr, nullptr, 100, false);
@@ -299,7 +299,7 @@ TEST(Codec, PlansServeSeveralThreads) {
   std::mt19937 random(7);
   const std::size_t length = 50000;
   const auto symbols = ReferenceCodeword(10, 3, length, random);
-  const Plan plan = Codec::Create(10, 3).value().EncodePlan();
+  const Plan plan = Codec::Create(10, 3).value().EncodePlan().value();
   std::array<bool, 4> right{};
   std::vector<std::thread> threads;
   for (bool& mine : right) {

@@ -41,7 +41,7 @@ Result<std::shared_ptr<const RowPlan>> PlanCache::Encode(std::uint32_t group) {
     LZY_ASSIGN_OR_RETURN(const Codec* codec, CodecFor(group));
     auto plan = std::make_shared<RowPlan>();
     for (std::uint32_t p = 0; p < codec->n(); ++p) (p < codec->m() ? plan->targets : plan->sources).push_back(p);
-    plan->plan = codec->EncodePlan();
+    LZY_ASSIGN_OR_RETURN(plan->plan, codec->EncodePlan());
     slot = std::move(plan);
   }
   return slot;

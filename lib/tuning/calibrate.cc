@@ -59,7 +59,9 @@ class Calibration {
     }
     std::fill_n(memory_.data(), memory_.size(), std::uint8_t{1});
     std::iota(which_.begin(), which_.end(), 0);
-    if (auto codec = Codec::Create(kSources + 1, 1); codec.ok()) plan_ = codec->EncodePlan();
+    const auto codec = Codec::Create(kSources + 1, 1);
+    if (!codec.ok()) return;
+    if (auto plan = codec->EncodePlan(); plan.ok()) plan_ = std::move(*plan);
   }
 
   // Measures every candidate once. Going round, instead of measuring one candidate many times, lets disturbances by
@@ -113,7 +115,7 @@ class Calibration {
         HashBlocks(to, piece);
         inputs[s] = to;
       }
-      plan_.Apply(which_, inputs.data(), &output, piece, /*accumulate=*/false);
+      if (plan_.targets() > 0) plan_.Apply(which_, inputs.data(), &output, piece, /*accumulate=*/false);
     }
   }
 

@@ -40,7 +40,8 @@ class Messages(unittest.TestCase):
         self.assertEqual(unexplained(found, entries()), [], f"add them to {PAGE}")
 
     def test_all_that_is_explained_exists(self):
-        texts = [text for code, text, _ in messages.messages() if code not in BY_RULE]
+        # Some of those that the rule at the top explains have an entry all the same.
+        texts = [text for _, text, _ in messages.messages()]
         self.assertEqual([e for e in entries() if not any(pattern(e).fullmatch(text) for text in texts)], [])
 
     def test_no_entry_is_for_everything(self):

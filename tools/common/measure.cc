@@ -62,7 +62,7 @@ Status MeasureParity(MeasuredRates& out) {
   constexpr std::uint32_t kDevices = 8, kParity = 2;
   constexpr std::size_t kLength = 4u << 20;  // from memory, not from caches
   LZY_ASSIGN_OR_RETURN(const Codec codec, Codec::Create(kDevices, kParity));
-  const Plan plan = codec.EncodePlan();
+  LZY_ASSIGN_OR_RETURN(const Plan plan, codec.EncodePlan());
   AlignedBuffer buffer = MakeBuffer(kDevices * kLength);
   std::vector<std::uint32_t> which(kDevices - kParity);
   std::iota(which.begin(), which.end(), 0u);
