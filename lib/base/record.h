@@ -118,8 +118,11 @@ void GetRecord(ByteReader& in, T& value) {
   } else if constexpr (requires { value.has_value(); }) {
     bool there = false;
     GetRecord(in, there);
-    value.reset();
-    if (there) GetRecord(in, value.emplace());
+    if (there) {
+      GetRecord(in, value.emplace());
+    } else {
+      value.reset();
+    }
   } else {
     value = {};
     for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
