@@ -13,6 +13,7 @@
 // one byte; strings and containers as a 32-bit count and their items; std::array, pairs and tuples as their items alone;
 // std::optional as a bool and, if it is true, the value.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
