@@ -1,3 +1,5 @@
+#include "commit/protect.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -2,6 +2,8 @@
 // clients/ have no use for. It knows nothing about lzy. What its calls return is printed where tests want to know.
 // The actions are in hooks_client_*.c.
 #define _DEFAULT_SOURCE
+#include "hooks_client.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
@@ -11,8 +13,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include "hooks_client.h"
 
 int rank, ranks;
 const char* path;
