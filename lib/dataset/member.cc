@@ -8,6 +8,7 @@
 #include "dataset/lock.h"
 #include "dataset/parts.h"
 #include "names/lookup.h"
+#include "names/set_names.h"
 #include "sidecar/contents.h"
 #include "sidecar/names.h"
 
@@ -50,9 +51,18 @@ class MemberOpener {
     return there.ok() && there->type != FileStat::Type::kRegular;
   }
 
+  // Of a lost member: what has its name is another member's, which locks it.
+  bool IsOfAnotherMember(const std::string& sidecar) const {
+    if (!write_ || shared_ || view_.data) return false;
+    const auto peek = PeekSidecar(fs_, sidecar);
+    return peek.ok() && peek->committed && peek->kind == DatasetKind::kSet && PatternFromTail(path_, peek->name) &&
+           !PatternFromTail(path_, peek->name, peek->rank);
+  }
+
   // To write, under its lock. Readers take no lock: a sidecar is replaced by a rename, or updated copy by copy.
   Status OpenItsSidecar() {
     auto found = FindSidecar(fs_, path_);
+    if (found.ok() && IsOfAnotherMember(*found)) found = Status(Code::kNotFound, path_);
     sidecar_ = found.status();
     // Somebody may give it another name just now.
     for (int again = 0; found.ok(); ++again) {

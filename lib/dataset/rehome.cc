@@ -98,7 +98,9 @@ bool AwaitsAWriter(FileSystem& fs, const Sidecar& sidecar, const std::string& pa
 // name. One that cannot be read stays, too: only ruins are overwritten whatever `occupants` says.
 Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string& to, Occupants occupants,
                       Clock::time_point deadline) {
-  // One that was set aside gets its name back from an older one of the same file.
+  // One that was set aside gets its name back from an older one of the same file. That of a copy was about to get it.
+  const auto data = DataPathOf(to);
+  const bool is_of_copy = data && from == CopySidecarPath(*data);
   const auto comes = BaseNameOf(from).starts_with(kTemporaryPrefix) ? PeekSidecar(fs, from) : Result<Peek>(Code::kNotFound, from);
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
     LZY_ASSIGN_OR_RETURN(const bool moved, fs.RenameIfAbsent(from, to));
@@ -112,8 +114,8 @@ Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string
     if (occupant.ok() && AwaitsAWriter(fs, **occupant, to)) return false;
     const auto peek = PeekSidecar(fs, to);
     const bool knows = (occupant.ok() && (*occupant)->committed()) || (peek.ok() && peek->committed);
-    const bool comes_back = comes.ok() && peek.ok() && comes->uuid == peek->uuid && comes->rank == peek->rank &&
-                            comes->generation >= peek->generation;
+    const bool older = comes.ok() && peek.ok() && comes->uuid == peek->uuid && comes->rank == peek->rank && comes->generation >= peek->generation;
+    const bool comes_back = older || (comes.ok() && is_of_copy);
     if (knows && occupants == Occupants::kYield && !comes_back) {
       LZY_RETURN_IF_ERROR(fs.Rename(to, TemporarySidecarPath(to)));
       continue;

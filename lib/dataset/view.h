@@ -86,7 +86,7 @@ struct FileView : FileFacts {
   /// sidecar in reach (names/contents) or by this set. Somebody put it here; it is no damage.
   std::string proven_by;
   bool proven_free = false;  ///< that sidecar may be used for this file (AdoptByContent)
-  bool proven_elsewhere = false;  ///< that sidecar is in another directory, and not of this set
+  bool proven_elsewhere = false;  ///< that sidecar is in another directory that the command names, and not of this set
   /// Set by Examine: it has the committed mtime, but by inode or birth it is another file, and most of its blocks are not as
   /// committed.
   bool is_another = false;

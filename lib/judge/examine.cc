@@ -218,7 +218,7 @@ class Examiner {
         const std::string real = FollowLink(context_.fs, file.path);
         auto prover = FindProver(context_.fs, real, ProvesNothing(file) ? file.sidecar_path : "", context_.options.key.get());
         if (prover.ok() && *prover) {
-          mine.push_back({e, f, CommittedName(**prover, real), (*prover)->usable, !(*prover)->beside && !IsOfThisSet((*prover)->owner)});
+          mine.push_back({e, f, CommittedName(**prover, real), (*prover)->usable, !(*prover)->beside && (*prover)->named && !IsOfThisSet((*prover)->owner)});
         } else if (!shared_ && 2 * bad > ensemble.layout->data_blocks(f)) {
           if (const auto other = OtherMemberIn(ensemble, f)) mine.push_back({e, f, *other, false, false});
         }

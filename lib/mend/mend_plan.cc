@@ -53,13 +53,11 @@ class Planner {
     });
     LZY_RETURN_IF_ERROR(status);
     for (std::uint32_t f = 0; f < plan.files.size(); ++f) {
-      // A file of nothing but zeros would look as if something had been saved.
+      // A file of nothing but zeros would look as if something had been saved, and one that is there may be right.
       std::uint64_t unmended = 0;
       for (const ByteRange& range : plan.files[f].unmended) unmended += range.length;
       const bool nothing = unmended > 0 && unmended == ensemble.layout->file_size(f);
-      if (nothing && !ensemble.files[f].present) plan.files[f].rebuild_data = false;
-      // Nor is a whole file, which may be right but for its sidecar, replaced by a part of what was committed.
-      if (unmended > 0 && ensemble.files[f].present && !request_.force) plan.files[f].rebuild_data = false;
+      if (nothing) plan.files[f].rebuild_data = false;
     }
     // Without all of its hashes a sidecar would contradict what the others say of it.
     for (FilePlan& file : plan.files) {

@@ -122,7 +122,12 @@ class Around {
   }
   void AddToReach(const std::string& directory) {
     const std::lock_guard lock(mutex_);
+    named_.insert(directory);
     if (directories_.insert(directory).second) reach_sizes_.reset();
+  }
+  bool IsNamed(const std::string& directory) {
+    const std::lock_guard lock(mutex_);
+    return named_.contains(directory);
   }
   void AddToReach(std::function<std::vector<std::string>()> more) {
     const std::lock_guard lock(mutex_);
@@ -145,7 +150,7 @@ class Around {
   std::mutex mutex_;
   std::shared_ptr<const Neighbours> look_;
   std::map<std::uint64_t, std::shared_ptr<const SameSize>> beside_, reach_;  // by size
-  std::set<std::string> directories_;
+  std::set<std::string> directories_, named_;
   std::vector<std::function<std::vector<std::string>()>> more_;
   std::optional<std::multimap<std::uint64_t, std::string>> reach_sizes_;
 };
@@ -215,7 +220,7 @@ Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_pa
     if (BaseNameOf(path) != BaseNameOf(own)) candidates.push_back({.sidecar = path, .owner = OwnerOf(path), .beside = true});
   }
   for (const std::string& path : others) {
-    if (DirectoryOf(path) != real) candidates.push_back({.sidecar = path, .owner = OwnerOf(path)});
+    if (DirectoryOf(path) != real) candidates.push_back({.sidecar = path, .owner = OwnerOf(path), .named = around.IsNamed(DirectoryOf(path))});
   }
   for (Prover& one : candidates) {
     LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, data_path, one.sidecar, key));

@@ -32,6 +32,7 @@ struct Prover {
   /// there is one, is not what it committed.
   bool usable = false;
   bool beside = false;  ///< in the directory of the file
+  bool named = false;   ///< in a directory with datasets that the command names
 };
 /// Looks for a sidecar that proves the content of `data_path`, other than `own` (a path; empty: it has none): in the
 /// directory of the file, and in those where the datasets are that the command names (AddToReach). A usable one wins. None:

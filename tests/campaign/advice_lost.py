@@ -428,6 +428,16 @@ class Sidecars(Lost):
         oracle.run("lzy-protect 's.%r'")
         self.assertEqual(world.run("lzy-verify 's.%r'").code, 0, world.story())
 
+    def test_a_lost_member_does_not_wait_for_the_sidecar_of_another(self):
+        world = self.world
+        for name in ("p.0", "p.1", "p.2", "p.3", "l"):
+            world.write_random(name, 3000)
+        world.protect("'p.%r'")
+        world.protect("l")
+        world.must("mv .LZY.p.0 between && mv .LZY.p.3 .LZY.p.0 && mv between .LZY.p.3")
+        world.must("ln -f p.0 l && rm p.0")
+        self.assertNotIn("another process", world.run("lzy-restore 'p.%r'", env={"LZY_TIMEOUT": "1"}).text)
+
     def test_a_set_that_was_renamed_and_edited_leaves_nothing_behind(self):
         self.two_sets()
         world = self.world

@@ -193,7 +193,8 @@ class Oracle:
             return
         for sidecar, (key, commit) in sorted(after.sidecars.items()):
             newer = any(other[:2] == key[:2] and other[2] > key[2] for other, _ in after.sidecars.values())
-            replaced = world.file_of(sidecar) in after.files  # somebody gave its name to another file
+            # Somebody gave its name to another file; it may have been set aside for that one.
+            replaced = world.file_of(re.sub(r"\.LZY-tmp\.\d+\.([^/]*)$", r".LZY.\1", sidecar)) in after.files
             if commit.content not in after.contents and not newer and not replaced:
                 raise Broken("silent", f"{sidecar}, made for {commit.path}, remembers {self.label(commit.content)}, which is in no file, "
                                        f"and all is well for: {command} [0]\n{done.text}")
