@@ -169,32 +169,20 @@ struct Moves {
 // A member that is lost gets the sidecar that was made for it, wherever a rename of its set left that one. The sidecar
 // that has its name goes to its own file. If that file is lost, too, the two change places.
 Result<Moves> MovesForLost(FileSystem& fs, const std::string& directory, const std::string& own, const SetMember& lost) {
-  const auto is_of_lost = [&](const std::string& path) {
-    const auto peek = PeekSidecar(fs, path);
-    return peek.ok() && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid == lost.set && peek->rank == lost.rank;
-  };
-  if (is_of_lost(own)) return Moves{{}, true};
+  const auto peek = PeekSidecar(fs, own);
+  if (peek.ok() && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid == lost.set && peek->rank == lost.rank) return Moves{{}, true};
   // If nothing has the name, the sidecar may have been set aside; else a restore makes a new one. To look at temporary names
   // only spares looking at all sidecars for each lost member.
-  Directory around(fs, directory);
-  if (!fs.Stat(own, /*follow=*/false).ok()) {
-    const auto names = around.Names();
-    for (const std::string& name : names.ok() ? **names : std::set<std::string>()) {
-      if (name.starts_with(kTemporaryPrefix) && is_of_lost(JoinPath(directory, name))) return Moves{{{JoinPath(directory, name), own}}};
-    }
-    return Moves{{}, true};
-  }
-  for (const std::string& name : around.Sidecars()) {
-    const std::string path = JoinPath(directory, name);
-    if (!is_of_lost(path) || around.HomeOf(name)) continue;
-    LZY_ASSIGN_OR_RETURN(const Claim occupant, ClaimOf(fs, directory, own));
-    if (occupant.home.empty() || occupant.home == own) return Moves{{{own, path}, true}};
-    LZY_ASSIGN_OR_RETURN(Chain chain, ChainFrom(fs, directory, own));
-    if (chain.empty() || chain.names.back() != path) return Moves{{}, true};
-    chain.cycle = true;
-    return Moves{std::move(chain)};
-  }
-  return Moves{{}, true};
+  const bool free = !fs.Stat(own, /*follow=*/false).ok();
+  const auto path = FindSidecarOfMember(fs, directory, lost.set, lost.rank, /*temporary_only=*/free);
+  if (!path) return Moves{{}, true};
+  if (free) return Moves{{{*path, own}}};
+  LZY_ASSIGN_OR_RETURN(const Claim occupant, ClaimOf(fs, directory, own));
+  if (occupant.home.empty() || occupant.home == own) return Moves{{{own, *path}, true}};
+  LZY_ASSIGN_OR_RETURN(Chain chain, ChainFrom(fs, directory, own));
+  if (chain.empty() || chain.names.back() != *path) return Moves{{}, true};
+  chain.cycle = true;
+  return Moves{std::move(chain)};
 }
 
 // The sidecar of `data` is under another name, and what has the name `own` is of no file. A file that gives up its sidecar

@@ -76,19 +76,40 @@ bool RecordsItsName(const std::string& pattern, const Summary& s) {
          PatternFromTail(ExpandPattern(pattern, s.rank), info->name, s.rank).has_value();
 }
 
+// Whose sidecars decide which set it is.
+enum class Voters {
+  kAll,
+  kNamed,    // those that record the pattern of the set: members of other sets were moved here
+  kPresent,  // those of members that are there: the set was renamed, and what lost ones left behind is of the one before
+};
+
+Voters VotersOf(const std::string& pattern, const std::map<std::uint32_t, Summary>& members) {
+  std::size_t lost = 0;
+  std::map<Uuid, std::size_t> moved;
+  for (const auto& [rank, s] : members) {
+    const bool named = RecordsItsName(pattern, s);
+    if (named && s.present) return Voters::kNamed;
+    if (named) ++lost;
+    if (s.present && s.fault == SidecarFault::kNone && s.superblock.state == SidecarState::kCommitted) ++moved[s.superblock.uuid];
+  }
+  const auto most = std::ranges::max_element(moved, {}, &std::pair<const Uuid, std::size_t>::second);
+  if (lost == 0) return Voters::kAll;
+  return most != moved.end() && most->second > lost ? Voters::kPresent : Voters::kNamed;
+}
+
 }  // namespace
 
-// Sidecars that record the pattern of the set go before those of other sets, whose members were moved here. Of these, the
-// newest generation of the newest set counts. Within it, the dataset root that most members hold wins, so that one
+// The newest generation of the newest set counts. Within it, the dataset root that most members hold wins, so that one
 // forged or rotten sidecar does not speak for all.
 void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
                       std::set<std::uint32_t>& roll_forward) {
   const Summary* newest = nullptr;
-  const bool named = std::ranges::any_of(members, [&](const auto& member) { return RecordsItsName(view.ref.path, member.second); });
+  const Voters voters = VotersOf(view.ref.path, members);
   for (const auto& [rank, s] : members) {
     if (s.fault != SidecarFault::kNone || s.superblock.kind != DatasetKind::kSet) continue;
     if (s.superblock.state != SidecarState::kCommitted) continue;
-    if (named && !RecordsItsName(view.ref.path, s)) continue;
+    if (voters == Voters::kNamed && !RecordsItsName(view.ref.path, s)) continue;
+    if (voters == Voters::kPresent && !s.present) continue;
     // Within a set generations decide: clocks may be set back between two commits.
     const bool newer = newest == nullptr || (s.superblock.uuid == newest->superblock.uuid
                                                  ? s.superblock.generation > newest->superblock.generation

@@ -13,6 +13,8 @@
 #include "dataset/member.h"
 #include "dataset/roll_forward.h"
 #include "dataset/sights.h"
+#include "names/lookup.h"
+#include "sidecar/contents.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -34,6 +36,7 @@ class SetOpener {
     LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
     LZY_RETURN_IF_ERROR(RefuseHardLinks());
     LZY_RETURN_IF_ERROR(CompleteCommits());
+    LZY_RETURN_IF_ERROR(TakeStraySidecars());
     for (const auto& [rank, s] : members_) {
       if (s.other_key && !view_.committed) return {Code::kInvalidArgument, s.fault_text};
     }
@@ -129,6 +132,43 @@ class SetOpener {
       JudgeGenerations(view_, members_, roll_forward);
     }
     return Status::Ok();
+  }
+
+  // If a set was renamed as a whole, the sidecar of a member that was lost since still has the old name. Rehome has moved it,
+  // if this is to write.
+  Status TakeStraySidecars() {
+    const bool wanted = view_.committed && !request_.write && std::ranges::any_of(members_, [](const auto& member) {
+      return !member.second.present && member.second.fault != SidecarFault::kNone;
+    });
+    if (!wanted) return Status::Ok();
+    bool any = false;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      for (Summary& s : mine_) {
+        if (!s.present && members_.at(s.rank).fault != SidecarFault::kNone) any = TakeStray(s) || any;
+      }
+      return Status::Ok();
+    }));
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t found, comm_.AllReduceMax(any));
+    if (found == 0) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
+    std::set<std::uint32_t> roll_forward;
+    view_.committed = false;
+    JudgeGenerations(view_, members_, roll_forward);
+    return Status::Ok();
+  }
+
+  // What cannot be read says nothing, and is none.
+  bool TakeStray(Summary& s) {
+    const std::string directory = DirectoryOf(ExpandPattern(ref_.path, s.rank));
+    const auto path = FindSidecarOfMember(context_.fs, directory, view_.superblock.uuid, s.rank, /*temporary_only=*/false);
+    auto sidecar = path ? Sidecar::Load(context_.fs, *path, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(Code::kNotFound, "");
+    const bool usable = sidecar.ok() && CheckContents((*sidecar)->contents()).ok() && (*sidecar)->Unseal(context_.options.key).ok() &&
+                        (*sidecar)->generation() == view_.superblock.generation;
+    if (!usable) return false;
+    local_[s.rank].sidecar = std::move(sidecar).value();
+    s.sidecar_path = *path;
+    s.prepared = 0;
+    return TellSidecar(local_[s.rank], s).ok();
   }
 
   // A commit would replace it, so it must be asked first what it says of the file.

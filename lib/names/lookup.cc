@@ -379,4 +379,18 @@ Result<Peek> FindAndPeek(FileSystem& fs, const std::string& data_path) {
   return directory.PeekAt(BaseNameOf(path));
 }
 
+std::optional<std::string> FindSidecarOfMember(FileSystem& fs, const std::string& directory, const Uuid& set, std::uint32_t rank,
+                                               bool temporary_only) {
+  Directory around(fs, directory);
+  const auto names = around.Names();
+  for (const std::string& name : names.ok() ? **names : std::set<std::string>()) {
+    const bool temporary = name.starts_with(kTemporaryPrefix);
+    if (!temporary && (temporary_only || !DataPathOf(name))) continue;
+    const auto& peek = around.PeekAt(name);
+    const bool is_its = peek.ok() && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid == set && peek->rank == rank;
+    if (is_its && !around.HomeOf(name)) return around.PathOf(name);
+  }
+  return std::nullopt;
+}
+
 }  // namespace lzy

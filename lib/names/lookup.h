@@ -132,6 +132,11 @@ Result<std::string> FindSidecar(FileSystem& fs, const std::string& data_path);
 /// What that sidecar says. Errors are those of FindSidecar and PeekSidecar.
 Result<Peek> FindAndPeek(FileSystem& fs, const std::string& data_path);
 
+/// The sidecar in `directory` that was made for a lost member of a set, whatever its name, if no file there has it. It is known
+/// by set and rank: a rename of the whole set may have left it anywhere. `temporary_only`: under temporary names only.
+std::optional<std::string> FindSidecarOfMember(FileSystem& fs, const std::string& directory, const Uuid& set, std::uint32_t rank,
+                                               bool temporary_only);
+
 /// Where a symbolic link in the last component leads to, also if nothing is there. Other paths are returned as they
 /// are.
 std::string FollowLink(FileSystem& fs, const std::string& path);

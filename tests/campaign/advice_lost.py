@@ -438,6 +438,17 @@ class Sidecars(Lost):
         world.must("ln -f p.0 l && rm p.0")
         self.assertNotIn("another process", world.run("lzy-restore 'p.%r'", env={"LZY_TIMEOUT": "1"}).text)
 
+    def test_a_lost_member_of_exchanged_sets_is_repairable_for_verify_too(self):
+        world = self.world
+        for kind in ("s", "n"):
+            for rank in range(5):
+                world.write_random(f"{kind}.{rank}", 3000)
+        world.protect("'s.%r' 'n.%r'")
+        for rank in range(5):
+            self.swap(f"s.{rank}", f"n.{rank}")
+        world.must("rm s.3")
+        self.judge("lzy-verify 's.%r'", "lzy-restore 's.%r'", "lzy-verify .", codes=[1, 0, 0])
+
     def test_a_set_that_was_renamed_and_edited_leaves_nothing_behind(self):
         self.two_sets()
         world = self.world
