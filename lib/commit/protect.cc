@@ -571,14 +571,14 @@ Result<std::string> Protector::FreshPath(const std::string& data_path) {
 Status Protector::Publish(const std::string& data_path) {
   LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string to, SidecarPath(real));
+  kept_.clear();  // it may be the only one from now on
   LZY_RETURN_IF_ERROR(context_.fs.Rename(NewSidecarPath(real), to));
   return context_.fs.SyncDirectory(DirectoryOf(to));
 }
 
-// Members that were moved to other names brought their sidecars along. A program replaces what it wrote before, and so does
-// force. From here on there are two of it, so nothing is lost wherever the commit breaks off, and whoever completes it.
+// Members that were moved to other names brought their sidecars along. From here on there are two of it, so nothing is lost
+// wherever the commit breaks off, and whoever completes it.
 Status Protector::KeepForItsSet(const std::string& data_path, const std::set<Uuid>& replaced) {
-  if (request_.touched || request_.force) return Status::Ok();
   LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(real));
   const auto old = PeekSidecar(context_.fs, path);

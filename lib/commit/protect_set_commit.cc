@@ -281,7 +281,7 @@ Status FileSet::Commit() {
   Stopwatch watch;
   LZY_RETURN_IF_ERROR(FillContents());
   std::set<Uuid> replaced;
-  const bool keeps = !incremental_ && !request_.touched && !request_.force;
+  const bool keeps = !incremental_ && KeepsOthers();
   if (keeps) {
     LZY_ASSIGN_OR_RETURN(replaced, ReplacedSets());
   }

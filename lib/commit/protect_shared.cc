@@ -338,7 +338,7 @@ class SharedFile : public Protector {
     if (incremental_) RenewAccess(file, sidecar);
     if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
     if (!incremental_) {
-      LZY_RETURN_IF_ERROR(KeepForItsSet(ref_.path, LeftSet(file)));
+      if (KeepsOthers()) LZY_RETURN_IF_ERROR(KeepForItsSet(ref_.path, LeftSet(file)));
       LZY_RETURN_IF_ERROR(Publish(ref_.path));
     }
     if (parted() && incremental_) WarnOfSpares(RenewParts(context_.fs, sidecar, part_paths_));

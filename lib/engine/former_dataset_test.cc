@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -134,6 +135,27 @@ TEST_F(FormerDataset, RotIsNotCommittedWhenAMemberBecomesAFileOfItsOwn) {
     EXPECT_EQ(ExitCodeOf(Repair()), 0);
     ExpectDataAsCommitted();
   }
+}
+
+// The commit counts as soon as the new sidecar has its name. So what was kept of the old one stays, whatever fails afterwards.
+TEST_F(FormerDataset, TheSidecarOfAMovedMemberIsKeptThoughTheCommitFailsAtItsEnd) {
+  Make(3);
+  const std::string old = *SidecarPath(paths_[1]);
+  const auto kept = fs_.At(old).bytes;
+  ASSERT_OK(fs_.Rename(paths_[1], "moved"));
+  ASSERT_OK(fs_.Rename(old, *SidecarPath("moved")));
+  fs_.At("moved").bytes[5] ^= 1;
+  fs_.At("moved").stat.mtime_ns = CoarseNowNs();
+  bool named = false;
+  fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) -> Status {
+    named = named || (op == MemoryFileSystem::Op::kRename && path == *SidecarPath("moved"));
+    return named && op == MemoryFileSystem::Op::kSync ? Status(Code::kIo, path) : Status::Ok();
+  };
+  const DatasetReport made = Protect(Here(), {DatasetKind::kShared, "moved", {}}, {});
+  fs_.fault = {};
+  EXPECT_TRUE(named) << Text(made);
+  EXPECT_EQ(made.status.code(), Code::kIo) << Text(made);
+  EXPECT_TRUE(std::ranges::any_of(fs_.nodes(), [&](const auto& node) { return node.second->bytes == kept; }));
 }
 
 // The program wrote block 2; the rot in another block is no work of its own. Its right contents are in the new parity.
