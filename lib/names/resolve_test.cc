@@ -163,6 +163,27 @@ TEST_F(ResolveTest, RankInTheDirectoryPart) {
               ElementsAre(fmt::format("p:{}/l/%r/ckpt/state[0,1,2]", stdfs::canonical(scratch_).string())));
 }
 
+// On the disk of a node there is only its own member. Where the others can be seen under their old names, one file was renamed.
+TEST_F(ResolveTest, MembersInDirectoriesOfTheirOwnThatWereRenamed) {
+  for (const bool own_only : {true, false}) {
+    SCOPED_TRACE(own_only);
+    const std::string top = own_only ? "own" : "all";
+    MakeSet(top + "/n%r/state", 3);
+    if (own_only) {
+      for (const char* other : {"/n1", "/n2"}) stdfs::remove_all(top + other);
+    }
+    stdfs::rename(top + "/n0/state", top + "/n0/old");
+    stdfs::rename(top + "/n0/.LZY.state", top + "/n0/.LZY.old");
+    const std::string found = own_only ? "p:own/n%r/old[0]" : "s:all/n0/old";
+    EXPECT_THAT(Found(top + "/n0/old"), ElementsAre(found));
+    if (!own_only) continue;
+    stdfs::rename("own/n0/old", "own/n0/state");
+    stdfs::rename("own/n0/.LZY.old", "own/n0/.LZY.state");
+    stdfs::rename("own/n0", "own/m0");
+    EXPECT_THAT(Found("own"), ElementsAre("p:own/m%r/state[0]"));
+  }
+}
+
 TEST_F(ResolveTest, RankTwiceMustBeTheSame) {
   for (const char* path : {"n0/s.0", "n0/s.1", "n1/s.1"}) Write(path);
   EXPECT_THAT(Found("n%r/s.%r"), ElementsAre("p:n%r/s.%r[0,1]"));

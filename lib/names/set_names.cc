@@ -37,13 +37,26 @@ std::optional<std::string> PatternFromTail(const std::string& path, const std::s
   return EscapePercent(path.substr(0, path.size() - end.size())) + tail;
 }
 
-std::optional<std::string> PatternFromTail(const std::string& path, const std::string& tail) {
+namespace {
+
+// Where as many components of `path` begin as `tail` has.
+std::size_t TailBegin(const std::string& path, const std::string& tail) {
   std::size_t begin = path.size();
   for (auto levels = std::ranges::count(tail, '/') + 1; levels > 0 && begin != std::string::npos; --levels) {
     begin = begin == 0 ? std::string::npos : path.rfind('/', begin - 1);
   }
-  const auto rank = MatchPattern(tail, path.substr(begin == std::string::npos ? 0 : begin + 1));
+  return begin == std::string::npos ? 0 : begin + 1;
+}
+
+}  // namespace
+
+std::optional<std::string> PatternFromTail(const std::string& path, const std::string& tail) {
+  const auto rank = MatchPattern(tail, path.substr(TailBegin(path, tail)));
   return rank ? PatternFromTail(path, tail, *rank) : std::nullopt;
+}
+
+std::string PatternBeside(const std::string& path, const std::string& tail) {
+  return EscapePercent(path.substr(0, TailBegin(path, tail))) + tail;
 }
 
 namespace {

@@ -19,6 +19,9 @@ std::optional<std::string> PatternFromTail(const std::string& path, const std::s
 /// The same from a path of any member: nullopt if `path` does not end in an expansion of `tail`.
 std::optional<std::string> PatternFromTail(const std::string& path, const std::string& tail);
 
+/// The pattern with this tail beside `path`, whatever the last components of that are.
+std::string PatternBeside(const std::string& path, const std::string& tail);
+
 /// Patterns that `path` may come from as member `rank`, going by its base name. Each number in it that is the rank
 /// gives one with %r (if it has no leading zeros) and one with %0Nr, N its width. The last number comes first.
 std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t rank);

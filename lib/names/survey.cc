@@ -151,7 +151,7 @@ bool Survey::AddMember(const std::string& path, const Peek& peek) {
     const std::size_t slash = peek.name.rfind('/');
     if (slash != std::string::npos && !HasRankPlaceholder(peek.name.substr(slash))) {
       pattern = PatternByTail(path, peek.name.substr(0, slash + 1) + EscapePercent(BaseNameOf(path)), peek.rank);
-      if (!pattern || !HasOtherMember(*pattern, peek)) pattern = PatternOfRenamedDirectory(path, peek);
+      if (!pattern || !IsLikely(*pattern, path, peek)) pattern = PatternOfRenamedDirectory(path, peek);
     }
   }
   // The sidecar of another member.
@@ -181,12 +181,18 @@ std::optional<std::string> Survey::PatternByTail(const std::string& path, const 
 std::optional<std::string> Survey::PatternOfRenamedDirectory(const std::string& path, const Peek& peek) {
   for (const std::string& guess : GuessPatterns(DirectoryOf(path), peek.rank)) {
     const std::string pattern = JoinPath(guess, EscapePercent(BaseNameOf(path)));
-    if (HasOtherMember(pattern, peek)) return pattern;
+    if (IsLikely(pattern, path, peek)) return pattern;
   }
   return std::nullopt;
 }
 
-// Members that are lost may be many, but a set of which only one is where the guess says was not renamed.
+// A set of which only one member is where the guess says, while others have their old names, was not renamed. Members on disks
+// of other nodes cannot be seen, and say nothing.
+bool Survey::IsLikely(const std::string& guess, const std::string& path, const Peek& peek) {
+  return HasOtherMember(guess, peek) || !HasOtherMember(PatternBeside(path, peek.name), peek);
+}
+
+// Members that are lost may be many.
 bool Survey::HasOtherMember(const std::string& pattern, const Peek& peek) {
   constexpr std::uint32_t kMost = 64;
   for (std::uint32_t rank = 0; rank < std::min(peek.members, kMost); ++rank) {

@@ -81,6 +81,8 @@ class Survey {
   std::optional<std::string> PatternOfSiblings(const std::string& path);
   /// The pattern of a set of which the directories of the members were renamed.
   std::optional<std::string> PatternOfRenamedDirectory(const std::string& path, const Peek& peek);
+  /// Whether the set of `peek`, whose member `path` was renamed, as a whole may have the pattern `guess` now.
+  bool IsLikely(const std::string& guess, const std::string& path, const Peek& peek);
   /// Whether the pattern leads to a member of the set of `peek` other than that one.
   bool HasOtherMember(const std::string& pattern, const Peek& peek);
   /// Files that were taken for datasets of their own, and are members of sets that were found later.
