@@ -298,6 +298,16 @@ class Replaced(CliTest):
                 self.assertEqual(self.read(f"{kind}/s.1"), pattern_bytes(50000, seed=1))
                 self.assertTrue(os.path.lexists(self.path(f"{kind}/s.1.away")))
 
+    def test_a_member_that_is_a_link_to_a_file(self):
+        for rank in range(3):
+            self.write(f"s.{rank}", pattern_bytes(50000, seed=rank))
+        self.check(0, "lzy-protect", *SMALL, "s.%r")
+        self.write("other", b"other")
+        self.replace("s.1", "a symbolic link")
+        said = self.check(1, "lzy-verify", "s.%r").stdout
+        self.assertIn("  s.1 is a symbolic link now; first move it away: mv s.1 s.1.away\n", said)
+        self.assertNotIn("was moved there", said)
+
     def test_a_link_that_leads_nowhere(self):
         self.write("f", pattern_bytes(500000))
         self.check(0, "lzy-protect", *SMALL, "f")

@@ -94,11 +94,11 @@ std::string MoveAway(FileSystem& fs, const std::string& path) {
 }
 
 // A link that has the name of a lost file. Where it leads to a file without a sidecar, the lost one may just have been moved
-// there.
-std::string LinkText(FileSystem& fs, const std::string& path) {
+// there. A member cannot be a link, so that is said of shared files only.
+std::string LinkText(FileSystem& fs, const std::string& path, DatasetKind kind) {
   const auto real = fs.RealPath(path);
   const auto sidecar = SidecarPath(path), there = SidecarPath(real.ok() ? *real : path);
-  const bool free = real.ok() && sidecar.ok() && there.ok() && !fs.Stat(*there, /*follow=*/false).ok();
+  const bool free = kind == DatasetKind::kShared && real.ok() && sidecar.ok() && there.ok() && !fs.Stat(*there, /*follow=*/false).ok();
   std::string out;
   if (free) {
     out = fmt::format("  {} is a symbolic link to {} now; if the file was moved there, its sidecar belongs there, too: mv {} {}\n",
@@ -112,7 +112,7 @@ std::string LinkAdvice(FileSystem& fs, const DatasetRef& dataset, const std::str
   const auto sidecar = SidecarPath(dataset.path);
   const bool replaced = dataset.kind == DatasetKind::kShared && fs.ReadLink(dataset.path).ok() && sidecar.ok() && PeekSidecar(fs, *sidecar).ok();
   if (!replaced) return "";
-  return fmt::format("{}  restore with: lzy-restore {}{}\n", LinkText(fs, dataset.path), repeated, ShellQuote(dataset.path));
+  return fmt::format("{}  restore with: lzy-restore {}{}\n", LinkText(fs, dataset.path, dataset.kind), repeated, ShellQuote(dataset.path));
 }
 
 }  // namespace
@@ -127,7 +127,7 @@ std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
     const auto there = fs.Stat(path, /*follow=*/false);
     if (!there.ok() || there->type == FileStat::Type::kRegular) continue;
     if (fs.ReadLink(path).ok()) {
-      out += LinkText(fs, path);
+      out += LinkText(fs, path, report.kind);
       continue;
     }
     const char* const what = there->type == FileStat::Type::kDirectory ? "a directory" : "no regular file";
