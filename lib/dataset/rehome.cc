@@ -199,11 +199,12 @@ Chain ChainTo(FileSystem& fs, const std::string& directory, const std::string& d
     if (!namesake.ok() || namesake->type != FileStat::Type::kRegular) break;
     file = *DataPathOf(from);
   }
+  if (chain.empty()) return chain;
   const auto occupant = PeekSidecar(fs, own);
   const auto first = DataPathOf(chain.names.front());
   const bool exchanged = occupant.ok() && occupant->committed && occupant->kind == DatasetKind::kShared && first &&
                          occupant->name == BaseNameOf(*first);
-  if (exchanged && chain.names.size() > 1) {
+  if (exchanged) {
     std::ranges::rotate(chain.names, std::prev(chain.names.end()));
     chain.cycle = true;
   }

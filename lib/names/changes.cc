@@ -11,11 +11,6 @@
 namespace lzy {
 namespace {
 
-bool IsBelow(const std::string& path, const std::string& directory) {
-  return path.starts_with(directory) &&
-         (path.size() == directory.size() || directory.ends_with('/') || path[directory.size()] == '/');
-}
-
 /// What is there is no file of anybody.
 bool IsOfTheSystem(const std::string& path) {
   return path == "/proc" || path == "/sys" || path == "/dev";
@@ -70,6 +65,11 @@ class Walk {
 };
 
 }  // namespace
+
+bool IsBelow(const std::string& path, const std::string& directory) {
+  return path.starts_with(directory) &&
+         (path.size() == directory.size() || directory.ends_with('/') || path[directory.size()] == '/');
+}
 
 TreeLook::TreeLook(FileSystem& fs, const std::vector<std::string>& directories, std::uint64_t most_names)
     : directories_(Outermost(directories)) {

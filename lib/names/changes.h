@@ -16,6 +16,9 @@
 
 namespace lzy {
 
+/// Whether `path` is `directory` or lies below it. Both are absolute, without links. Pure text.
+bool IsBelow(const std::string& path, const std::string& directory);
+
 /// All regular files below `directories` that lzy-protect would protect: not hidden, nor below a hidden directory, nor in
 /// /proc, /sys or /dev. Of each file it keeps 8 bytes: a hash of its path, inode, size, mtime and ctime.
 class TreeLook {

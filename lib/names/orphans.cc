@@ -127,8 +127,9 @@ class OrphanFinder {
       const std::string file = directory.PathOf(name), own = directory.PathOf(kSidecarPrefix + name);
       const auto stat = IsLzyName(name) ? Result<FileStat>(Code::kNotFound, name) : fs_.Stat(file, /*follow=*/false);
       if (!stat.ok() || stat->size != peek.stamp.size) continue;
-      const auto holds = HoldsCommitted(fs_, file, path, nullptr), has_own = HoldsCommitted(fs_, file, own, nullptr);
-      if (holds.ok() && *holds && !(has_own.ok() && *has_own)) return file;
+      const auto holds = HoldsCommitted(fs_, file, path, nullptr);
+      if (!holds.ok() || !*holds) continue;
+      if (const auto has_own = HoldsCommitted(fs_, file, own, nullptr); !has_own.ok() || !*has_own) return file;
     }
     return std::nullopt;
   }

@@ -3,7 +3,7 @@
 // lzy-run, which makes an empty file, names it in a variable, and reads it when the program has ended.
 //
 // A process that cannot append to the file (it may be on another machine) tells nothing. What lzy-run says of a file that
-// nobody told of is true all the same (tools/common/written.h).
+// nobody told of is true all the same (tools/run/written.h).
 
 #include <string>
 #include <vector>

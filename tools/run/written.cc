@@ -44,10 +44,6 @@ std::string CurrentDirectory() {
   return error ? "/" : path.string();
 }
 
-bool IsBelow(const std::string& path, const std::string& directory) {
-  return directory == "/" || path == directory || path.starts_with(directory + "/");
-}
-
 /// An empty file that only this user can read, hidden so that no look finds it. Empty: it cannot be made.
 std::string MakeRecordsFile() {
   const char* given = std::getenv("TMPDIR");
