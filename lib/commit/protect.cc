@@ -140,7 +140,7 @@ Options Protector::EffectiveOptions() const {
   Options out = context_.options;
   if (!view_.committed) return out;
   // Hooks change the geometry only where all is encoded again anyway, with no block to be held to its leaf.
-  const bool keep = request_.touched && !std::ranges::all_of(touched_ | std::views::values, &IntervalSet::whole);
+  const bool keep = request_.parity_anew || (request_.touched && !std::ranges::all_of(touched_ | std::views::values, &IntervalSet::whole));
   KeepGeometry(view_.superblock, view_.info, keep, out);
   if (keep || !out.given.contains("device-dirs")) out.device_dirs = view_.info.parts.directories;
   return out;
@@ -170,6 +170,14 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
     (d.cause == DamageCause::kStale ? stale : d.cause == DamageCause::kAtRisk ? at_risk : damaged) += d.length;
   }
   for (const FileView& file : view_.files()) missing = missing || !file.present;
+  if (request_.parity_anew) {
+    // A commit ends all intents, and whoever repairs must not end that of a program.
+    const bool written = std::ranges::any_of(view_.files(), [](const FileView& file) { return file.intent.has_value(); });
+    if (missing || written || stale + at_risk + damaged > 0 || report_.another || report_.unjudged) return true;
+    HoldUndamaged();
+    report_.damage.clear();
+    return false;
+  }
   // A lost file cannot be blessed even by force: there is nothing to hash. What is left of a set can.
   if ((missing && (shared() || !request_.force)) || (damaged > 0 && !request_.force)) return true;
   if (!request_.force && (report_.another || HasUncheckedPast())) return true;
@@ -423,12 +431,15 @@ Status Protector::TakeRequestedRanges() {
 void Protector::CheckJudged(const FileView& file, const FileStat& now) {
   if (request_.touched || (now.size == file.stat.size && now.mtime_ns == file.stat.mtime_ns)) return;
   touched_[file.rank].AddWhole();
+  judged_in_vain_ = true;
 }
 
 // Judging called the block right, or an edit; encoding then read it as rot. A file with the committed mtime and no
 // intent is not meant: there the second reading has found rot, which keeps its old leaf and is reported.
 Status Protector::CheckReadings(const Rot& rot) const {
   if (request_.touched) return Status::Ok();
+  // Whoever makes parity again accepts no edits.
+  if (request_.parity_anew && judged_in_vain_) return ChangedMeanwhile(ref_.path);
   for (const FileView& file : view_.files()) {
     if (!rot.all.contains(file.rank) || (file.stat.mtime_ns == file.stamp.mtime_ns && !file.intent)) continue;
     return {

@@ -108,6 +108,8 @@ class Protector {
   /// known.
   bool holds_ = false;
   std::map<std::uint32_t, IntervalSet> touched_;
+  /// A file changed after it was judged.
+  bool judged_in_vain_ = false;
   /// Nothing changed but the access to files: no block need be encoded.
   bool only_access_ = false;
 
