@@ -1,6 +1,7 @@
 // lzy-run: runs a command with the interposition library preloaded and the options of lzy in the environment. Not an
 // MPI program itself: it sets variables and becomes the command by exec. So signals and exit codes are the command's
-// own.
+// own. Only if something is to be done when the command has ended (--sweep, --explain, --summary), it stays and waits for it
+// (run/child.h).
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <iterator>
 #include <string>
@@ -18,6 +20,9 @@
 #include "common/arguments.h"
 #include "common/beside.h"
 #include "request/commit_record.h"
+#include "run/child.h"
+#include "run/ranks.h"
+#include "run/written.h"
 
 namespace {
 
@@ -99,18 +104,66 @@ void SetEnvironment(const lzy::Arguments& arguments, const std::string& library,
   if (TakesList(command)) TellOpenMpi();
 }
 
+/// The directories of all --sweep.
+std::vector<std::string> SplitAtColons(const std::vector<std::string>& values) {
+  std::vector<std::string> out;
+  for (const std::string& value : values) {
+    for (std::size_t at = 0; at <= value.size();) {
+      const std::size_t end = std::min(value.find(':', at), value.size());
+      out.push_back(value.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  return out;
+}
+
+// Returns only if the command could not be started; then errno says why.
+void BecomeCommand(std::vector<std::string>& command) {
+  std::vector<char*> words;
+  for (std::string& word : command) words.push_back(word.data());
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+}
+
+/// As BecomeCommand, but does what is to be done before and after. What the command did is not changed by that, so its end
+/// is told in any case. Returns errno if the command could not be started.
+int RunWatched(lzy::Written& written, const std::vector<std::string>& command, bool sweep) {
+  const lzy::ChildEnd end = lzy::RunChild(command);
+  if (end.error != 0) return end.error;
+  try {
+    lzy::WaitForOtherRanks();
+    written.LookAfter();
+    const auto places = lzy::PlacesBesideProgram({"."});
+    if (sweep) written.Sweep(places.empty() ? "lzy-protect" : (places.front() / "lzy-protect").string());
+    written.Tell();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "lzy-run: what the command wrote: {}\n", error.what());
+  }
+  written.Clean();
+  lzy::EndLike(end);
+}
+
 // In this order: parse, check everything that can be wrong before ranks start, set the environment, exec. Returns
 // only if COMMAND could not be started.
 int Run(int argc, char** argv) {
   lzy::Arguments arguments("lzy-run",
                            "Runs COMMAND with its MPI-IO protected: sets the environment and preload for every rank.\n"
                            "--quiet is --log=error.",
-                           "nothing itself");
+                           "nothing itself; with --sweep, sidecars and the catalogue");
   // All tools accept these options. Here they change nothing, because what is printed is COMMAND's; so --help does
   // not show them.
   for (const char* idle : {"--json", "--no-progress"}) arguments.Hide(idle);
   arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "drain", "include", "exclude", "device-dirs",
                              "on-error", "capture", "domain", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "heal", "summary"});
+  lzy::Written::Wish wish;
+  std::vector<std::string> sweep;
+  arguments.AddValues("--sweep", "DIR[:DIR]", sweep,
+                      "when COMMAND has ended, protect what it made or changed below these directories, whichever calls wrote it "
+                      "and however it is linked: sets by option set or by names that end in 0, 1, 2 and so on; hidden files and "
+                      "links are left out");
+  arguments.AddFlag("--explain", wish.explain,
+                    "when COMMAND has ended, list on stderr what it wrote: by which way, whether it is protected, and what would "
+                    "protect it");
   arguments.TakeCommand("-- COMMAND [arguments]",
                         "Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n"
                         "Exit code: that of COMMAND; 3 bad option; 126 or 127 COMMAND could not be started.");
@@ -144,14 +197,18 @@ int Run(int argc, char** argv) {
     if (option.name != "report") continue;
     if (const Status writable = lzy::CheckReportFile(option.value); !writable.ok()) return Fail(lzy::kExitUsage, writable.message());
   }
+  wish.sweep = SplitAtColons(sweep);
+  wish.summary = options->summary;
+  lzy::Written written(wish, *options);
+  if (const Status usable = written.Check(); !usable.ok()) return Fail(lzy::kExitUsage, usable.message());
   const auto library = FindLibrary();
   if (!library.ok()) return Fail(kExitInternal, library.status().message());
+  // If a launcher started one lzy-run in each rank, the one of rank 0 looks for all.
+  const bool watches = wish.any() && lzy::OwnRank() == "0";
+  if (watches) written.LookBefore();
   SetEnvironment(arguments, *library, command);
-  std::vector<char*> words;
-  for (std::string& word : command) words.push_back(word.data());
-  words.push_back(nullptr);
-  execvp(words[0], words.data());
-  const int error = errno;
+  if (!watches) BecomeCommand(command);
+  const int error = watches ? RunWatched(written, command, !wish.sweep.empty()) : errno;
   return Fail(error == ENOENT ? kExitNoCommand : kExitCannotExecute,
               fmt::format("{}: {}", command[0], std::strerror(error)));
 }

@@ -5,6 +5,8 @@
 // Invariants: no call raises SIGXFSZ or blocks on a FIFO, because lzy is a guest in other programs. Every call that a
 // signal can interrupt is repeated.
 
+#include "base/file_posix.h"
+
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -13,6 +13,7 @@
 // one byte; strings and containers as a 32-bit count and their items; std::array, pairs and tuples as their items alone;
 // std::optional as a bool and, if it is true, the value.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -118,8 +119,11 @@ void GetRecord(ByteReader& in, T& value) {
   } else if constexpr (requires { value.has_value(); }) {
     bool there = false;
     GetRecord(in, there);
-    value.reset();
-    if (there) GetRecord(in, value.emplace());
+    if (there) {
+      GetRecord(in, value.emplace());
+    } else {
+      value.reset();
+    }
   } else {
     value = {};
     for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {

@@ -3,6 +3,7 @@
 // memory takes part all the same, and the others see a malformed record; where all ranks must go the same way afterwards, Agree on
 // the status.
 
+#include <iterator>
 #include <vector>
 
 #include "base/record.h"

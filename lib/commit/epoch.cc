@@ -4,9 +4,10 @@
 // at risk. Each function takes the lock of the sidecar, changes it, and lets go; no lock is held while the program
 // writes.
 
+#include "commit/epoch.h"
+
 #include <algorithm>
 
-#include "commit/epoch.h"
 #include "dataset/lock.h"
 #include "dataset/parts.h"
 #include "dataset/rehome.h"

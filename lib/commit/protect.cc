@@ -1,3 +1,5 @@
+#include "commit/protect.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,6 +32,42 @@ constexpr const char* kCommittedStale = "changed since the last commit; committe
 constexpr const char* kCommittedAtRisk = "were being written when the last epoch broke off; committed as they are now";
 constexpr const char* kCommittedDamaged = "are damaged; committed as they are now (--force)";
 constexpr const char* kCommittedUnchecked = "could not be checked, since their hashes are lost; committed as they are now";
+
+// The path that a sidecar of a set had when it was made, if it was in the directory of `data`, a file that has it now: only if
+// its name there tells so, or another sidecar of the set.
+std::optional<std::string> WhereItWasMade(FileSystem& fs, const std::string& data, const Peek& peek) {
+  const std::string directory = DirectoryOf(data);
+  const std::string member = JoinPath(directory, BaseNameOf(ExpandPattern(peek.name, peek.rank)));
+  const auto path = SidecarPath(member);
+  if (!path.ok() || member == data || !PatternFromTail(member, peek.name, peek.rank)) return std::nullopt;
+  if (peek.name.find('/') != std::string::npos) return *path;
+  Directory around(fs, directory);
+  const bool has_others = std::ranges::any_of(around.Sidecars(), [&](const std::string& name) {
+    const auto& other = around.PeekAt(name);
+    return other.ok() && other->uuid == peek.uuid && other->rank != peek.rank;
+  });
+  return has_others ? std::optional(*path) : std::nullopt;
+}
+
+// A second name for a file, or a copy of it where there are no such names.
+Status Duplicate(FileSystem& fs, const std::string& path, const std::string& to) {
+  if (fs.MakeHardLink(path, to).ok()) return Status::Ok();
+  LZY_ASSIGN_OR_RETURN(const auto from, fs.Open(path, OpenMode::kRead, /*follow=*/false));
+  LZY_ASSIGN_OR_RETURN(const auto copy, fs.Open(to, OpenMode::kCreateNew, /*follow=*/false, 0600));
+  Status status = NoThrow([&]() -> Status {
+    std::vector<std::uint8_t> bytes(std::size_t{1} << 20);
+    for (std::uint64_t offset = 0;;) {
+      LZY_ASSIGN_OR_RETURN(const std::size_t got, from->ReadAt(offset, bytes));
+      if (got == 0) break;
+      LZY_RETURN_IF_ERROR(copy->WriteAt(offset, ByteSpan(bytes).first(got)));
+      offset += got;
+    }
+    LZY_RETURN_IF_ERROR(copy->CopyAccess(*from));
+    return copy->Sync();
+  });
+  if (!status.ok()) (void)fs.Remove(to);
+  return status;
+}
 
 }  // namespace
 
@@ -541,38 +579,36 @@ Result<std::string> Protector::FreshPath(const std::string& data_path) {
 }
 
 // The rename makes the commit count, so everything else is durable before it. The directory's sync makes it stay.
-Status Protector::Publish(const std::string& data_path, const std::set<Uuid>& replaced) {
+Status Protector::Publish(const std::string& data_path) {
   LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string to, SidecarPath(real));
-  LZY_RETURN_IF_ERROR(KeepForItsSet(to, replaced));
   LZY_RETURN_IF_ERROR(context_.fs.Rename(NewSidecarPath(real), to));
   return context_.fs.SyncDirectory(DirectoryOf(to));
 }
 
 // Members that were moved to other names brought their sidecars along. A program replaces what it wrote before, and so does
-// force. A second name, where there can be one, leaves no moment in which the file has no sidecar.
-Status Protector::KeepForItsSet(const std::string& path, const std::set<Uuid>& replaced) {
+// force. From here on there are two of it, so nothing is lost wherever the commit breaks off, and whoever completes it.
+Status Protector::KeepForItsSet(const std::string& data_path, const std::set<Uuid>& replaced) {
   if (request_.touched || request_.force) return Status::Ok();
+  LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
+  LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(real));
   const auto old = PeekSidecar(context_.fs, path);
+  if (!old.ok() && old.status().code() != Code::kNotFound && !IsRuined(old.status())) return old.status();
   const bool needed = old.ok() && old->committed && old->kind == DatasetKind::kSet && old->members > 1 && !replaced.contains(old->uuid);
   if (!needed) return Status::Ok();
-  const auto move = [&](const std::string& kept) -> Result<bool> {
-    const Status linked = context_.fs.MakeHardLink(path, kept);
-    if (linked.ok()) return true;
-    return context_.fs.RenameIfAbsent(path, kept);
-  };
-  const std::string member = JoinPath(DirectoryOf(path), BaseNameOf(ExpandPattern(old->name, old->rank)));
-  const auto made_at = SidecarPath(member);
-  Directory around(context_.fs, DirectoryOf(path));
-  const bool at_home = std::ranges::any_of(around.Sidecars(), [&](const std::string& name) {
-    const auto& other = around.PeekAt(name);
-    return other.ok() && other->uuid == old->uuid && other->rank != old->rank;
-  });
-  if (at_home && made_at.ok() && *made_at != path && PatternFromTail(member, old->name, old->rank)) {
-    LZY_ASSIGN_OR_RETURN(const bool moved, move(*made_at));
-    if (moved) return Status::Ok();
+  std::string kept = TemporarySidecarPath(path);
+  if (const auto made_at = WhereItWasMade(context_.fs, real, *old)) {
+    const auto there = PeekSidecar(context_.fs, *made_at);
+    if (there.ok() && there->uuid == old->uuid && there->rank == old->rank && there->generation >= old->generation) return Status::Ok();
+    if (there.status().code() == Code::kNotFound) kept = *made_at;
   }
-  return move(TemporarySidecarPath(path)).status();
+  LZY_RETURN_IF_ERROR(Duplicate(context_.fs, path, kept));
+  kept_.push_back(kept);
+  return context_.fs.SyncDirectory(DirectoryOf(kept));
+}
+
+void Protector::RemoveKept() {
+  for (const std::string& path : kept_) (void)context_.fs.Remove(path);
 }
 
 void Protector::HoldToLeaves(const Sidecar& sidecar, const IntervalSet& touched, FileJob& job) {

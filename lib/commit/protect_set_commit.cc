@@ -280,7 +280,11 @@ Status FileSet::HandleRot() {
 Status FileSet::Commit() {
   Stopwatch watch;
   LZY_RETURN_IF_ERROR(FillContents());
-  LZY_ASSIGN_OR_RETURN(const std::set<Uuid> replaced, ReplacedSets());
+  std::set<Uuid> replaced;
+  const bool keeps = !incremental_ && !request_.touched && !request_.force;
+  if (keeps) {
+    LZY_ASSIGN_OR_RETURN(replaced, ReplacedSets());
+  }
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
     std::set<std::string> directories;
     for (auto& [rank, member] : own_) {
@@ -289,6 +293,7 @@ Status FileSet::Commit() {
       } else {
         LZY_RETURN_IF_ERROR(member.fresh->WriteAll(member.contents));
         LZY_RETURN_IF_ERROR(KeepOtherIntent(*member.file, *member.fresh));
+        if (keeps) LZY_RETURN_IF_ERROR(KeepForItsSet(member.file->path, replaced));
         directories.insert(DirectoryOf(member.fresh->path()));
       }
     }
@@ -304,7 +309,7 @@ Status FileSet::Commit() {
     Status status;
     for (auto& [rank, member] : own_) {
       Sidecar& sidecar = incremental_ ? *member.file->sidecar : *member.fresh;
-      const Status one = incremental_ ? sidecar.FinishPrepared() : Publish(member.file->path, replaced);
+      const Status one = incremental_ ? sidecar.FinishPrepared() : Publish(member.file->path);
       if (incremental_) RenewAccess(*member.file, sidecar);
       if (status.ok()) status = one;
       sidecar_bytes += sidecar.file_size();
@@ -381,6 +386,7 @@ Result<std::set<Uuid>> FileSet::ReplacedSets() {
 // Once publishing has begun, a temporary may be the only copy of a generation that counts already.
 void FileSet::RemoveTemporaries() {
   if (publishing_) return;
+  RemoveKept();
   for (auto& [rank, member] : own_) {
     if (member.fresh) (void)context_.fs.Remove(member.fresh->path());
   }

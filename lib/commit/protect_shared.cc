@@ -12,6 +12,8 @@
 #include "dataset/access.h"
 #include "dataset/parts.h"
 #include "encode/encode_captured.h"
+#include "names/lookup.h"
+#include "names/set_names.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -211,6 +213,7 @@ class SharedFile : public Protector {
 
   // After a failure. The old encoding, and its parts, are still what counts.
   void RemoveFresh() {
+    RemoveKept();
     if (!fresh_) return;
     // Where it has its final name by now, it may count.
     if (context_.fs.Remove(fresh_->path()).ok()) RemoveParts(context_.fs, part_paths_);
@@ -334,7 +337,10 @@ class SharedFile : public Protector {
     if (parted() && !incremental_) LZY_RETURN_IF_ERROR(RenewParts(context_.fs, sidecar, part_paths_));
     if (incremental_) RenewAccess(file, sidecar);
     if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
-    if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path, {}));
+    if (!incremental_) {
+      LZY_RETURN_IF_ERROR(KeepForItsSet(ref_.path, LeftSet(file)));
+      LZY_RETURN_IF_ERROR(Publish(ref_.path));
+    }
     if (parted() && incremental_) WarnOfSpares(RenewParts(context_.fs, sidecar, part_paths_));
     if (!incremental_ && owns_parts_) RemoveOurs(context_.fs, *file.sidecar, file.part_paths);  // of the encoding before
     report_.sidecar_bytes = sidecar.file_size();
@@ -344,6 +350,22 @@ class SharedFile : public Protector {
     }
     watch.AddTo(report_.phases.write);
     return Status::Ok();
+  }
+
+  // The set of which the file was a member, if that has no other member any more under the name that it had. Unless it was
+  // edited since, nobody needs its sidecar then.
+  std::set<Uuid> LeftSet(const FileView& file) const {
+    const Sidecar* const former = FormerOf(file);
+    if (former == nullptr || former->contents().superblock.kind != DatasetKind::kSet) return {};
+    const Superblock& sb = former->contents().superblock;
+    Directory around(context_.fs, DirectoryOf(FollowLink(context_.fs, ref_.path)));
+    const bool any = std::ranges::any_of(around.Sidecars(), [&](const std::string& name) {
+      const auto& other = around.PeekAt(name);
+      const auto data = DataPathOf(around.PathOf(name));
+      return other.ok() && other->uuid == sb.uuid && other->rank != sb.rank && data && PatternFromTail(*data, other->name, other->rank) &&
+             context_.fs.Stat(*data, /*follow=*/false).ok();
+    });
+    return any || !HasSizeAndTime(job_.before, sb.stamp) ? std::set<Uuid>() : std::set<Uuid>{sb.uuid};
   }
 
   void WarnOfSpares(const Status& renewed) {

@@ -87,11 +87,15 @@ class Protector {
   Result<Uuid> CommonUuid();
   /// Blocks outside `touched` must have the leaves of `sidecar`, as far as these are known.
   static void HoldToLeaves(const Sidecar& sidecar, const IntervalSet& touched, FileJob& job);
-  /// Where the sidecar of `data_path` is built (beside the target of a symbolic link), and giving it its name, durably. Without
-  /// force, the sidecar that it replaces goes back to where it was made, or aside, if it is of a set that is not in `replaced`
-  /// and has more members than that one: they may need its parity.
+  /// Where the sidecar of `data_path` is built (beside the target of a symbolic link), and giving it its name, durably.
   Result<std::string> FreshPath(const std::string& data_path);
-  Status Publish(const std::string& data_path, const std::set<Uuid>& replaced);
+  Status Publish(const std::string& data_path);
+  /// Before Publish, and before any sidecar of the commit may count: gives a second name to the sidecar that is about to be
+  /// replaced, if it is of a set that is not in `replaced` and has other members, which may need its parity. That is the name
+  /// which it had there, if it is free, or a temporary one. Not by force, and not if a program commits. Local.
+  Status KeepForItsSet(const std::string& data_path, const std::set<Uuid>& replaced);
+  /// After a failure before Publish. Local.
+  void RemoveKept();
   /// What a commit made, for the report. `bytes`: of the data.
   void FillReport(const SidecarContents& contents, std::uint32_t groups, std::uint64_t bytes);
   /// Blocks of `file`, file `f` of the layout, that nobody touched and that are damaged, for the report.
@@ -121,8 +125,6 @@ class Protector {
   Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
   void RemoveEmptySidecars();
-  // The sidecar at this path is about to be replaced (Publish). Local.
-  Status KeepForItsSet(const std::string& path, const std::set<Uuid>& replaced);
   // Bytes of the largest file, as it is now.
   std::uint64_t LargestFile() const;
   // Local: whether all that is not in `touched`, by rank of the file, has its leaves. False if it cannot be read.
@@ -147,6 +149,7 @@ class Protector {
   // Local.
   std::vector<std::string> commit_warnings_;  // of what is committed although it differs; told once it is
   std::vector<std::string> created_;  // sidecars that were made only to be locked
+  std::vector<std::string> kept_;     // second names of sidecars that are about to be replaced
 
   bool adopted_ = false;  // agreed
 };

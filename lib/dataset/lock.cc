@@ -3,6 +3,8 @@
 // Every step is safe against others who do the same: a sidecar is built under a random name and renamed, and whoever
 // loses the race uses what the winner made. After taking a lock, the name is looked at again (StillNamed).
 
+#include "dataset/lock.h"
+
 #include <fmt/format.h>
 
 #include <chrono>
@@ -12,7 +14,6 @@
 #include "base/acl.h"
 #include "base/node.h"
 #include "base/printable.h"
-#include "dataset/lock.h"
 #include "dataset/view.h"
 #include "names/lookup.h"
 #include "sidecar/contents.h"

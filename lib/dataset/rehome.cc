@@ -98,8 +98,8 @@ bool AwaitsAWriter(FileSystem& fs, const Sidecar& sidecar, const std::string& pa
 // name. One that cannot be read stays, too: only ruins are overwritten whatever `occupants` says.
 Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string& to, Occupants occupants,
                       Clock::time_point deadline) {
-  // One that was set aside when names were exchanged gets its name back from the one that was to have it.
-  const bool comes_back = BaseNameOf(from).starts_with(kTemporaryPrefix);
+  // One that was set aside gets its name back from an older one of the same file.
+  const auto comes = BaseNameOf(from).starts_with(kTemporaryPrefix) ? PeekSidecar(fs, from) : Result<Peek>(Code::kNotFound, from);
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
     LZY_ASSIGN_OR_RETURN(const bool moved, fs.RenameIfAbsent(from, to));
     if (moved) return true;
@@ -112,6 +112,8 @@ Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string
     if (occupant.ok() && AwaitsAWriter(fs, **occupant, to)) return false;
     const auto peek = PeekSidecar(fs, to);
     const bool knows = (occupant.ok() && (*occupant)->committed()) || (peek.ok() && peek->committed);
+    const bool comes_back = comes.ok() && peek.ok() && comes->uuid == peek->uuid && comes->rank == peek->rank &&
+                            comes->generation >= peek->generation;
     if (knows && occupants == Occupants::kYield && !comes_back) {
       LZY_RETURN_IF_ERROR(fs.Rename(to, TemporarySidecarPath(to)));
       continue;
@@ -169,9 +171,17 @@ Result<Moves> MovesForLost(FileSystem& fs, const std::string& directory, const s
     const auto peek = PeekSidecar(fs, path);
     return peek.ok() && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid == lost.set && peek->rank == lost.rank;
   };
-  // If nothing has the name, a restore makes a new one. That spares looking at all sidecars for each lost member.
-  if (is_of_lost(own) || !fs.Stat(own, /*follow=*/false).ok()) return Moves{{}, true};
+  if (is_of_lost(own)) return Moves{{}, true};
+  // If nothing has the name, the sidecar may have been set aside; else a restore makes a new one. To look at temporary names
+  // only spares looking at all sidecars for each lost member.
   Directory around(fs, directory);
+  if (!fs.Stat(own, /*follow=*/false).ok()) {
+    const auto names = around.Names();
+    for (const std::string& name : names.ok() ? **names : std::set<std::string>()) {
+      if (name.starts_with(kTemporaryPrefix) && is_of_lost(JoinPath(directory, name))) return Moves{{{JoinPath(directory, name), own}}};
+    }
+    return Moves{{}, true};
+  }
   for (const std::string& name : around.Sidecars()) {
     const std::string path = JoinPath(directory, name);
     if (!is_of_lost(path) || around.HomeOf(name)) continue;
@@ -183,6 +193,31 @@ Result<Moves> MovesForLost(FileSystem& fs, const std::string& directory, const s
     return Moves{std::move(chain)};
   }
   return Moves{{}, true};
+}
+
+// The sidecar of `data` is under another name, and what has the name `own` is of no file. A file that gives up its sidecar
+// gets its own in turn, where that is known. If the sidecar in the way records the name of the one that comes, the two were
+// exchanged.
+Chain ChainTo(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own) {
+  Chain chain{{own}, false};
+  for (std::string file = data;;) {
+    const auto found = FindSidecar(fs, file);
+    const std::string from = found.ok() ? JoinPath(directory, BaseNameOf(*found)) : own;
+    if (std::ranges::count(chain.names, from) != 0) break;
+    chain.names.insert(chain.names.begin(), from);
+    const auto namesake = StatNamesake(fs, from);
+    if (!namesake.ok() || namesake->type != FileStat::Type::kRegular) break;
+    file = *DataPathOf(from);
+  }
+  const auto occupant = PeekSidecar(fs, own);
+  const auto first = DataPathOf(chain.names.front());
+  const bool exchanged = occupant.ok() && occupant->committed && occupant->kind == DatasetKind::kShared && first &&
+                         occupant->name == BaseNameOf(*first);
+  if (exchanged && chain.names.size() > 1) {
+    std::ranges::rotate(chain.names, std::prev(chain.names.end()));
+    chain.cycle = true;
+  }
+  return chain;
 }
 
 Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own,
@@ -197,9 +232,7 @@ Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std:
     LZY_ASSIGN_OR_RETURN(Chain chain, ChainFrom(fs, directory, own));
     return Moves{std::move(chain), false, options.occupants};
   }
-  auto found = FindSidecar(fs, data);
-  if (!found.ok() || BaseNameOf(*found) == BaseNameOf(own)) return Moves();
-  return Moves{{{JoinPath(directory, BaseNameOf(*found)), own}, false}, false, options.occupants};
+  return Moves{ChainTo(fs, directory, data, own), false, options.occupants};
 }
 
 // From the free end of the chain to its beginning, so each rename goes to a name that is free by then. Of a cycle, the

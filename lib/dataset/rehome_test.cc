@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <map>
 
 #include "engine_fixture.h"
+#include "names/contents.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"
@@ -181,6 +184,44 @@ TEST_F(RehomeTest, TheSidecarOfALostFileStays) {
   ASSERT_OK(Rehome(fs_, dir_ / "away"));
   EXPECT_FALSE(Exists(dir_ / ".LZY.s.0"));
   EXPECT_TRUE(Exists(dir_ / ".LZY.away"));
+}
+
+// Content proved whose they are, since no stamp tells. Each that gives up its sidecar gets its own in the same move.
+TEST_F(RehomeTest, FilesThatWereRotatedGetTheirSidecarsTogether) {
+  ProtectEach();
+  std::map<std::string, std::vector<std::uint8_t>> sidecars;
+  for (const char* name : {"s.0", "s.1", "s.2"}) {
+    sidecars[name] = ReadFile(dir_ / (std::string(".LZY.") + name));
+    const auto bytes = ReadFile(dir_ / name);
+    WriteFile(dir_ / (std::string("copy.") + name), bytes);  // another inode, and another time
+  }
+  std::filesystem::remove(dir_ / "s.2");
+  Rename("copy.s.1", "s.2");
+  Rename("copy.s.0", "s.1");
+  std::filesystem::remove(dir_ / "s.0");
+  ASSERT_OK(AdoptByContent(fs_, dir_ / "s.2", nullptr));
+  ASSERT_OK(Rehome(fs_, dir_ / "s.2", {5, Occupants::kYield}));
+  EXPECT_EQ(ReadFile(dir_ / ".LZY.s.2"), sidecars["s.1"]);
+  EXPECT_EQ(ReadFile(dir_ / ".LZY.s.1"), sidecars["s.0"]);
+}
+
+// The one in the way records the name of the one that comes: it belongs there, whatever became of the file since.
+TEST_F(RehomeTest, ExchangedSidecarsChangePlacesAgain) {
+  ProtectEach();
+  const auto first = ReadFile(dir_ / ".LZY.s.0"), second = ReadFile(dir_ / ".LZY.s.1");
+  for (const char* name : {"s.0", "s.1"}) {
+    const auto bytes = ReadFile(dir_ / name);
+    WriteFile(dir_ / (std::string("copy.") + name), bytes);
+  }
+  for (const char* name : {"s.0", "s.1"}) Rename(std::string("copy.") + name, name);
+  WriteFile(dir_ / "s.1", Bytes(50));  // edited
+  Rename(".LZY.s.0", "between");
+  Rename(".LZY.s.1", ".LZY.s.0");
+  Rename("between", ".LZY.s.1");
+  ASSERT_OK(AdoptByContent(fs_, dir_ / "s.0", nullptr));
+  ASSERT_OK(Rehome(fs_, dir_ / "s.0"));
+  EXPECT_EQ(ReadFile(dir_ / ".LZY.s.0"), first);
+  EXPECT_EQ(ReadFile(dir_ / ".LZY.s.1"), second);
 }
 
 }  // namespace

@@ -5,13 +5,13 @@
 #include <limits>
 #include <utility>
 
+#include "base/program_memory.h"
+
 namespace lzy {
 namespace {
 
 // Bytes of a chunk for one parity block: sums are allocated in pieces of this size.
 constexpr std::uint64_t kChunkBytes = 1u << 20;
-// What Plan::Apply asks of its inputs.
-constexpr std::size_t kAlignment = 32;
 // So many whole blocks stay open, because programs write some again: small pieces that lie upon each other, metadata.
 constexpr std::size_t kOpenBlocks = 16;
 
@@ -157,8 +157,7 @@ void Capture::TakeBlocks(Interval blocks, const std::uint8_t* bytes) {
   const std::uint64_t slices = layout_->slices();
   const std::uint64_t stripe = slices * layout_->devices();
   if (blocks.end - blocks.begin < 2 * stripe || !rows_at_once_) {
-    for (std::uint64_t i = blocks.begin; i < blocks.end; ++i)
-      TakeBlock(i, ByteSpan(bytes + (i - blocks.begin) * block_, block_));
+    for (std::uint64_t i = blocks.begin; i < blocks.end; ++i) CopyAndTake(i, bytes + (i - blocks.begin) * block_);
     return;
   }
   // In a turn, each device holds k = n - m data units. So data unit i of any device lies in turn i / k. The loops
@@ -170,8 +169,7 @@ void Capture::TakeBlocks(Interval blocks, const std::uint8_t* bytes) {
   }
 }
 
-// Takes the blocks of one row that are of `blocks`. The quick way needs all k blocks, unwritten, and a sum that
-// nothing is in: it overwrites the sum. Otherwise the blocks are taken one by one.
+// Takes the blocks of one row that are of `blocks`: all at once, or else one by one.
 void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* bytes) {
   const Rotation rotation = OnlyRotation(*layout_);
   std::array<std::uint64_t, kMaxGroup> index;
@@ -181,59 +179,55 @@ void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* byt
     index[k] = layout_->DataBlock(device, row.unit_row, row.slice).index;
     all = all && index[k] >= blocks.begin && index[k] < blocks.end && IsUnwritten(index[k]);
   }
-  all = all && !IsTooMuch(rotation.k() * block_);
-  Chunk* chunk = all ? ChunkFor(row) : nullptr;
-  if (chunk == nullptr || SliceOf(*chunk, row).blocks != 0 || SliceOf(*chunk, row).spoiled) {
-    for (std::uint32_t k = 0; k < rotation.k(); ++k) {
-      if (index[k] < blocks.begin || index[k] >= blocks.end) continue;
-      TakeBlock(index[k], ByteSpan(bytes + (index[k] - blocks.begin) * block_, block_));
-    }
-    return;
-  }
-  // Everything that may fail comes before the sums are touched.
-  std::array<Page*, kMaxGroup> pages;
+  if (all && TakeWholeRow(row, {index.data(), rotation.k()}, blocks.begin, bytes)) return;
   for (std::uint32_t k = 0; k < rotation.k(); ++k) {
-    pages[k] = PageFor(index[k]);
-    all = all && pages[k] != nullptr;
+    if (index[k] < blocks.begin || index[k] >= blocks.end) continue;
+    CopyAndTake(index[k], bytes + (index[k] - blocks.begin) * block_);
   }
-  if (!all) {
-    for (std::uint32_t k = 0; k < rotation.k(); ++k) MissBlocks({index[k], index[k] + 1});
-    return;
-  }
-  // Hash each block, and copy those that are not aligned; then one Apply, and only now the blocks are captured.
+}
+
+// The quick way: it overwrites the sum instead of adding to it, so nothing may be in the sum yet. Each block is hashed in
+// the copy while that is in the processor's cache. Everything that may fail comes before the sums are touched. False: it
+// is not possible, and nothing was taken. `index`: the data blocks of the row, unwritten. `bytes`: from block `first` on.
+bool Capture::TakeWholeRow(const RowId& row, std::span<const std::uint64_t> index, std::uint64_t first, const std::uint8_t* bytes) {
+  Chunk* const chunk = IsTooMuch(index.size() * block_) ? nullptr : ChunkFor(row);
+  if (chunk == nullptr || SliceOf(*chunk, row).blocks != 0 || SliceOf(*chunk, row).spoiled) return false;
+  std::array<Page*, kMaxGroup> pages;
   std::array<std::uint32_t, kMaxGroup> which;
   std::array<const std::uint8_t*, kMaxGroup> inputs;
   std::array<std::uint8_t*, kMaxGroup> sums;
-  scratch_.Reserve(block_ * rotation.k());
-  for (std::uint32_t k = 0; k < rotation.k(); ++k) {
-    const std::uint8_t* from = bytes + (index[k] - blocks.begin) * block_;
-    std::uint8_t* copy = scratch_.data() + k * block_;
-    pages[k]->leaves[index[k] % kPageBlocks] = CopyAligned(index[k], from, copy, inputs[k]);
+  scratch_.Reserve(block_ * index.size());
+  for (std::uint32_t k = 0; k < index.size(); ++k) {
+    std::uint8_t* const copy = scratch_.data() + k * block_;
+    pages[k] = PageFor(index[k]);
+    if (pages[k] == nullptr || !ReadProgramMemory(bytes + (index[k] - first) * block_, {copy, block_})) return false;
+    pages[k]->leaves[index[k] % kPageBlocks] = LeafHash(setup_.key.get(), HashTag::kDataLeaf, index[k], {copy, block_});
     which[k] = k;
-    Hold(index[k], ByteSpan(from, block_));
+    inputs[k] = copy;
   }
-  for (std::uint32_t q = 0; q < rotation.m; ++q) sums[q] = Sum(*chunk, row, q);
-  plan_->Apply({which.data(), rotation.k()}, inputs.data(), sums.data(), block_, /*accumulate=*/false);
-  for (std::uint32_t k = 0; k < rotation.k(); ++k) {
+  for (std::uint32_t k = 0; k < index.size(); ++k) Hold(index[k], {inputs[k], block_});
+  const std::uint32_t parity = OnlyRotation(*layout_).m;
+  for (std::uint32_t q = 0; q < parity; ++q) sums[q] = Sum(*chunk, row, q);
+  plan_->Apply({which.data(), index.size()}, inputs.data(), sums.data(), block_, /*accumulate=*/false);
+  for (std::uint32_t k = 0; k < index.size(); ++k) {
     pages[k]->captured.set(index[k] % kPageBlocks);
     pages[k]->carried.reset(index[k] % kPageBlocks);
   }
-  SliceOf(*chunk, row).blocks = rotation.k();
+  SliceOf(*chunk, row).blocks = static_cast<std::uint32_t>(index.size());
+  return true;
 }
 
-// The hash of a block. `use` gets the address where its bytes are aligned: in place, or in `copy`.
-Hash Capture::CopyAligned(std::uint64_t block, const std::uint8_t* from, std::uint8_t* copy,
-                          const std::uint8_t*& use) const {
-  use = from;
-  if (reinterpret_cast<std::uintptr_t>(from) % kAlignment != 0) {
-    use = copy;
-    std::copy_n(from, block_, copy);
-  }
-  return LeafHash(setup_.key.get(), HashTag::kDataLeaf, block, ByteSpan(use, block_));
+// Takes a block that is in the program's memory. It is missed if it cannot be read there.
+void Capture::CopyAndTake(std::uint64_t block, const std::uint8_t* from) {
+  scratch_.Reserve(block_);
+  const MutableByteSpan copy(scratch_.data(), block_);
+  if (!IsUnwritten(block) || !ReadProgramMemory(from, copy)) return MissBlocks({block, block + 1});
+  TakeBlock(block, copy);
 }
 
-// `bytes`: all of the block, or of the last block what the file has of it. A block that was written before is missed:
-// nobody knows in which order two writes reached the file.
+// `bytes`: all of the block, or of the last block what the file has of it; padded with zeros to a whole block, aligned as
+// Plan::Apply wants it, and not in the program's memory. A block that was written before is missed: nobody knows in which
+// order two writes reached the file.
 void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
   if (!IsUnwritten(block) || IsTooMuch(bytes.size())) return MissBlocks({block, block + 1});
   const Layout::DeviceRow at = layout_->LocateData(0, block);
@@ -241,17 +235,10 @@ void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
   Page* page = chunk == nullptr ? nullptr : PageFor(block);
   if (page == nullptr || SliceOf(*chunk, at.row).spoiled) return MissBlocks({block, block + 1});
 
-  const std::uint8_t* input = bytes.data();
-  Hash& leaf = page->leaves[block % kPageBlocks];
-  if (bytes.size() == block_) {
-    scratch_.Reserve(block_);
-    leaf = CopyAligned(block, bytes.data(), scratch_.data(), input);
-  } else {  // Finish padded it with zeros, and it is aligned
-    leaf = LeafHash(setup_.key.get(), HashTag::kDataLeaf, block, bytes);
-  }
+  page->leaves[block % kPageBlocks] = LeafHash(setup_.key.get(), HashTag::kDataLeaf, block, bytes);
   // Hold may throw, so it comes first: a share that is in the sum without its block being captured would spoil it.
   Hold(block, bytes);
-  AddToSums(at, *chunk, input);
+  AddToSums(at, *chunk, bytes.data());
   page->captured.set(block % kPageBlocks);
   page->carried.reset(block % kPageBlocks);
 }

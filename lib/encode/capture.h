@@ -27,6 +27,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -64,7 +65,8 @@ class Capture {
   // While the file is written. These calls are thread-safe and never fail: what cannot be kept is missed.
 
   /// Says that the file has these bytes at [offset, offset + bytes.size()) now. `bytes` need no alignment, and must
-  /// not change during the call. `turn`: the number of the write, larger than that of any write that had ended before
+  /// not change during the call. They are the program's, so they are read only by ReadProgramMemory, each once, and what
+  /// cannot be read is missed. `turn`: the number of the write, larger than that of any write that had ended before
   /// it began; 0 if another write is under way. Bytes of a larger turn replace those of a smaller one. If the order of
   /// two writes to a block is not known, the block is missed.
   void Take(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn = 0) noexcept;
@@ -204,8 +206,9 @@ class Capture {
   void TakeWhole(Interval blocks, const std::uint8_t* bytes, std::uint64_t turn);
   void TakeBlocks(Interval blocks, const std::uint8_t* bytes);
   void TakeRow(const RowId& row, Interval blocks, const std::uint8_t* bytes);
+  bool TakeWholeRow(const RowId& row, std::span<const std::uint64_t> index, std::uint64_t first, const std::uint8_t* bytes);
+  void CopyAndTake(std::uint64_t block, const std::uint8_t* from);
   void TakeBlock(std::uint64_t block, ByteSpan bytes);
-  Hash CopyAligned(std::uint64_t block, const std::uint8_t* from, std::uint8_t* copy, const std::uint8_t*& use) const;
   void AddToSums(const Layout::DeviceRow& at, Chunk& chunk, const std::uint8_t* whole);
   void TakeOpen(std::uint64_t block, std::uint64_t at, ByteSpan bytes, std::uint64_t turn);
   /// Makes room for one more open block; false if there is none.
@@ -284,7 +287,7 @@ class Capture {
   OpenBlocks parts_;          // what Finish leaves of blocks that are not whole, if holds_
   IntervalSet missed_{4096};  // block numbers
   IntervalSet cut_{4096};     // blocks that were written and then cut off
-  AlignedBuffer scratch_;     // aligned copies of the blocks that are being taken
+  AlignedBuffer scratch_;     // copies of the blocks that are being taken
 };
 
 }  // namespace lzy

@@ -5,6 +5,8 @@
 // Callers: EncodeOnOneNode (encode/one_node.h), and restores (mend/mend_guests.cc). A path alone is no proof: ranks
 // may run in name spaces of their own. So a file is the same only if device and inode are the same, too.
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/program_memory.h"
+
 namespace lzy {
 
 bool OpenBlocks::IsWhole(std::uint64_t block, std::uint64_t length) const {
@@ -31,7 +33,7 @@ bool OpenBlocks::Put(std::uint64_t block, std::uint64_t at, ByteSpan bytes, std:
   const bool ordered = turn > open.turn;
   if (open.have.Overlaps(part) && !ordered) return false;
   if (open.have.intervals().size() >= kMostParts && part != Interval{0, block_}) return false;
-  std::copy(bytes.begin(), bytes.end(), open.bytes.data() + at);
+  if (!ReadProgramMemory(bytes.data(), {open.bytes.data() + at, bytes.size()})) return false;
   open.have.Add(part);
   // Add has run out of memory: then the set is whole, and says nothing.
   if (open.have.whole()) return false;

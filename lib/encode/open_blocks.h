@@ -42,9 +42,10 @@ class OpenBlocks {
   /// The memory that one block takes: the buffer, and an estimate of what comes with it.
   std::uint64_t BytesEach() const;
 
-  /// Says that [at, at + bytes.size()) of the block was written. `turn`: see Capture::Take. False if the block cannot
-  /// be followed any more, because it is in too many parts, or because the order of two writes is not known. Throws
-  /// std::bad_alloc. In both cases the caller must erase the block.
+  /// Says that [at, at + bytes.size()) of the block was written. `bytes` are the program's memory (base/program_memory.h).
+  /// `turn`: see Capture::Take. False if the block cannot be followed any more, because it is in too many parts, because the
+  /// order of two writes is not known, or because `bytes` cannot be read. Throws std::bad_alloc. In both cases the caller
+  /// must erase the block.
   bool Put(std::uint64_t block, std::uint64_t at, ByteSpan bytes, std::uint64_t turn);
   /// Takes a block out. Precondition: Has(block).
   Block Take(std::uint64_t block);

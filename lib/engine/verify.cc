@@ -21,8 +21,10 @@
 #include "mend/mend.h"
 #include "mend/mend_plan.h"
 #include "mend/replica.h"
+#include "names/contents.h"
 #include "names/lookup.h"
 #include "remote/files.h"
+#include "sidecar/names.h"
 
 namespace lzy {
 namespace {
@@ -327,6 +329,17 @@ Status RecordAccess(const Context& context, const DatasetRef& dataset, DatasetVi
   return Status::Ok();
 }
 
+// Whether content proved that the sidecar of a shared file has another name. Until it gets its own, tools that read no data
+// cannot know that it belongs to the file.
+Result<bool> HasMovedSidecar(const Context& context, const DatasetRef& dataset) {
+  if (dataset.kind != DatasetKind::kShared) return false;
+  const std::string real = FollowLink(context.fs, dataset.path), name = BaseNameOf(real);
+  const auto proven = ProvenSidecar(context.fs, DirectoryOf(real), name);
+  const bool moved = context.comm.rank() == 0 && proven && *proven != kSidecarPrefix + name;
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(moved));
+  return any != 0;
+}
+
 // The whole sequence. A plain restore of lost members first tries the short way, which reads survivors once.
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   const bool write = job.mend && !job.dry_run;
@@ -384,6 +397,8 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     }
     if (report.state == DatasetState::kIntact && (!job.portion || report.portion.whole())) {
       LZY_ASSIGN_OR_RETURN(report.stamps, NoteOfStamps(context, view));
+      LZY_ASSIGN_OR_RETURN(const bool moved, HasMovedSidecar(context, dataset));
+      if (moved) report.stamps = StampNote::kMoved;
     }
     if (request.force && report.cannot_undo) return NothingReset(view);
     const bool intact = report.state == DatasetState::kIntact && report.damage.empty();

@@ -200,6 +200,7 @@ class Examiner {
         const Layout& layout = *view_.ensembles[e].layout;
         const std::vector<BadBlocks>& bad = findings.files[e][f].data;
         any = any || (CountBad(bad, layout.data_blocks(f)) > 0 && file.present && !IsEdited(file));
+        file.is_another = false;
         if (!file.present || MayBe(file.stat, file.stamp)) continue;
         // Of the blocks that are there: a copy may be cut short.
         const std::uint64_t there = std::min(layout.data_blocks(f), CeilDiv(file.stat.size, layout.block_size()));

@@ -58,6 +58,8 @@ class Planner {
       for (const ByteRange& range : plan.files[f].unmended) unmended += range.length;
       const bool nothing = unmended > 0 && unmended == ensemble.layout->file_size(f);
       if (nothing && !ensemble.files[f].present) plan.files[f].rebuild_data = false;
+      // Nor is a whole file, which may be right but for its sidecar, replaced by a part of what was committed.
+      if (unmended > 0 && ensemble.files[f].present && !request_.force) plan.files[f].rebuild_data = false;
     }
     // Without all of its hashes a sidecar would contradict what the others say of it.
     for (FilePlan& file : plan.files) {

@@ -382,10 +382,10 @@ Tree TreeBuilder::Finish() {
     if (!open_[level].empty()) PutPage(level);
     assert(done_[level] == CeilDiv(tree_.counts_[level], Tree::FanoutOf(tree_.kind_)));
   }
-  if (tree_.counts_.empty()) return tree_;
+  if (tree_.counts_.empty()) return std::move(tree_);
   if (scratch_) return Tree::FromPages(tree_.kind_, tree_.leaf_count(), tree_.bytes_, top_, std::move(scratch_));
   tree_.levels_ = std::make_shared<const std::vector<std::vector<Hash>>>(std::move(levels_));
-  return tree_;
+  return std::move(tree_);
 }
 
 }  // namespace lzy

@@ -46,6 +46,12 @@ Result<bool> CompareAll(File& data, std::uint64_t size, const Sidecar& sidecar, 
   return true;
 }
 
+// The file that has the name of a sidecar; of one that was set aside, the name that it had.
+std::string OwnerOf(const std::string& sidecar) {
+  const auto owner = DataPathOf(sidecar);
+  return owner ? *owner : DataPathOfTemporary(sidecar).value_or("");
+}
+
 // What sidecars of files of one size were committed for, by the hash of the first block. So one block of a file tells
 // which of them are worth a comparison, however many there are.
 class SameSize {
@@ -92,7 +98,7 @@ class Around {
     if (known) return known;
     std::vector<std::string> paths;
     for (const std::string& name : look->SidecarsOfSize(bytes)) {
-      if (DataPathOf(name)) paths.push_back(JoinPath(directory, name));
+      paths.push_back(JoinPath(directory, name));
     }
     return known = std::make_shared<SameSize>(fs, paths);
   }
@@ -100,6 +106,11 @@ class Around {
   // ever.
   std::shared_ptr<const SameSize> InReach(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
     const std::lock_guard lock(mutex_);
+    for (const auto& more : std::exchange(more_, {})) {
+      for (const std::string& directory : more()) {
+        if (directories_.insert(RealDirectory(fs, directory)).second) reach_sizes_.reset();
+      }
+    }
     if (directories_.size() <= directories_.count(here)) return std::make_shared<SameSize>(fs, std::vector<std::string>());
     if (!reach_sizes_) LookAtReach(fs);
     auto& known = reach_[bytes];
@@ -112,6 +123,10 @@ class Around {
   void AddToReach(const std::string& directory) {
     const std::lock_guard lock(mutex_);
     if (directories_.insert(directory).second) reach_sizes_.reset();
+  }
+  void AddToReach(std::function<std::vector<std::string>()> more) {
+    const std::lock_guard lock(mutex_);
+    more_.push_back(std::move(more));
   }
 
  private:
@@ -131,6 +146,7 @@ class Around {
   std::shared_ptr<const Neighbours> look_;
   std::map<std::uint64_t, std::shared_ptr<const SameSize>> beside_, reach_;  // by size
   std::set<std::string> directories_;
+  std::vector<std::function<std::vector<std::string>()>> more_;
   std::optional<std::multimap<std::uint64_t, std::string>> reach_sizes_;
 };
 
@@ -196,10 +212,10 @@ Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_pa
   LZY_ASSIGN_OR_RETURN(const auto others, around.InReach(fs, stat->size, real)->WithFirstBlockOf(**file, stat->size, key));
   std::vector<Prover> candidates;
   for (const std::string& path : beside) {
-    if (BaseNameOf(path) != BaseNameOf(own)) candidates.push_back({.sidecar = path, .owner = *DataPathOf(path), .beside = true});
+    if (BaseNameOf(path) != BaseNameOf(own)) candidates.push_back({.sidecar = path, .owner = OwnerOf(path), .beside = true});
   }
   for (const std::string& path : others) {
-    if (DirectoryOf(path) != real) candidates.push_back({.sidecar = path, .owner = *DataPathOf(path)});
+    if (DirectoryOf(path) != real) candidates.push_back({.sidecar = path, .owner = OwnerOf(path)});
   }
   for (Prover& one : candidates) {
     LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, data_path, one.sidecar, key));
@@ -315,6 +331,10 @@ void RememberProven(FileSystem& fs, const std::string& directory, const std::str
 
 void AddToReach(FileSystem& fs, const std::string& directory) {
   fs.Memo<Around>().AddToReach(RealDirectory(fs, directory));
+}
+
+void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories) {
+  fs.Memo<Around>().AddToReach(std::move(directories));
 }
 
 }  // namespace lzy

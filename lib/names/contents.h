@@ -8,8 +8,10 @@
 // Local to one process; nothing is written. What was proven is remembered with the file system, and lookup.h goes by it
 // as long as the file is not changed.
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "base/status.h"
@@ -55,5 +57,8 @@ std::optional<std::string> ProvenHome(FileSystem& fs, const std::string& directo
 
 /// Adds a directory to those that FindProver looks into. ResolvePath does that for all datasets that it finds.
 void AddToReach(FileSystem& fs, const std::string& directory);
+/// Tells where else protected files are. `directories` is asked once, if ever: when a file differs from its sidecar. What is not
+/// there any more is passed over. From any thread.
+void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories);
 
 }  // namespace lzy

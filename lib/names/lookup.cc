@@ -225,12 +225,7 @@ bool Directory::NamesMember(const std::string& name, const std::string& owner, c
 bool Directory::IsMisplaced(const std::string& sidecar, const Peek& peek) const {
   const auto owner = DataPathOf(sidecar);
   if (!owner || peek.kind != DatasetKind::kSet || PatternFromTail(PathOf(*owner), peek.name, peek.rank)) return false;
-  const std::string path = PathOf(*owner);
-  std::size_t begin = path.size();
-  for (auto levels = std::ranges::count(peek.name, '/') + 1; levels > 0 && begin != std::string::npos; --levels) {
-    begin = begin == 0 ? std::string::npos : path.rfind('/', begin - 1);
-  }
-  return MatchPattern(peek.name, path.substr(begin == std::string::npos ? 0 : begin + 1)).has_value();
+  return PatternFromTail(PathOf(*owner), peek.name).has_value();
 }
 
 // A home by inode counts only if the file does not have a better sidecar.

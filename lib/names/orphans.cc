@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/printable.h"
+#include "names/contents.h"
 #include "names/set_names.h"
 #include "names/survey.h"
 #include "sidecar/contents.h"
@@ -108,12 +109,28 @@ class OrphanFinder {
     const auto& peek = directory.PeekAt(sidecar);
     const bool holds_something = peek.ok() && peek->committed;
     if (holds_something && peek->members > 0 && !IsSuperseded(directory, *peek)) return;
+    if (const auto file = holds_something ? FileThatNeeds(directory, path, *peek) : std::nullopt) {
+      AddKept(path, "it was set aside", "to give it to the file that it proves: lzy-protect " + ShellQuote(*file));
+      return;
+    }
     if (holds_something && HasAllOfItsGroup(path)) {
-      const std::string data = directory.PathOf(path.substr(path.find('.', path.rfind(kTemporaryPrefix) + sizeof(kTemporaryPrefix) - 1) + 1));
-      AddKept(path, "its file was replaced by another one, but can be rebuilt from it", HowToGetBack(data, path));
+      AddKept(path, "its file was replaced by another one, but can be rebuilt from it",
+              HowToGetBack(DataPathOfTemporary(path).value_or(path), path));
       return;
     }
     AddKept(path, kInterrupted, WhileYoung(path, WhileLocked(path)));
+  }
+
+  /// A file in the directory that holds what the sidecar at `path` committed, and not what the sidecar of its own name did.
+  std::optional<std::string> FileThatNeeds(Directory& directory, const std::string& path, const Peek& peek) {
+    for (const std::string& name : **directory.Names()) {
+      const std::string file = directory.PathOf(name), own = directory.PathOf(kSidecarPrefix + name);
+      const auto stat = IsLzyName(name) ? Result<FileStat>(Code::kNotFound, name) : fs_.Stat(file, /*follow=*/false);
+      if (!stat.ok() || stat->size != peek.stamp.size) continue;
+      const auto holds = HoldsCommitted(fs_, file, path, nullptr), has_own = HoldsCommitted(fs_, file, own, nullptr);
+      if (holds.ok() && *holds && !(has_own.ok() && *has_own)) return file;
+    }
+    return std::nullopt;
   }
 
   /// A sidecar being built, or one that was whole before its process ended and that its set may have committed.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "base/file.h"
@@ -35,10 +37,31 @@ std::optional<std::string> PatternFromTail(const std::string& path, const std::s
   return EscapePercent(path.substr(0, path.size() - end.size())) + tail;
 }
 
-std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t rank) {
+std::optional<std::string> PatternFromTail(const std::string& path, const std::string& tail) {
+  std::size_t begin = path.size();
+  for (auto levels = std::ranges::count(tail, '/') + 1; levels > 0 && begin != std::string::npos; --levels) {
+    begin = begin == 0 ? std::string::npos : path.rfind('/', begin - 1);
+  }
+  const auto rank = MatchPattern(tail, path.substr(begin == std::string::npos ? 0 : begin + 1));
+  return rank ? PatternFromTail(path, tail, *rank) : std::nullopt;
+}
+
+namespace {
+
+/// A pattern that a path may come from.
+struct Guess {
+  std::string pattern;
+  std::uint32_t rank = 0;
+  int numbers_behind = 0;  // in the name
+};
+
+/// For each number in the base name that may be a rank: one guess with %r (if it has no leading zeros) and one with %0Nr, N
+/// its width. The last number comes first.
+std::vector<Guess> Guesses(const std::string& path) {
   const std::string directory = path.substr(0, path.rfind('/') + 1);
   const std::string name = path.substr(directory.size());
-  std::vector<std::string> out;
+  std::vector<Guess> out;
+  int numbers_behind = 0;
   // `end` is the end of a run of digits, from the last run to the first.
   for (std::size_t end = name.size(); end > 0; --end) {
     const auto digit = [&](std::size_t at) { return name[at] >= '0' && name[at] <= '9'; };
@@ -46,10 +69,60 @@ std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t ra
     std::size_t begin = end;
     while (begin > 0 && digit(begin - 1)) --begin;
     const std::size_t width = end - begin;
+    const auto rank = NumberIn(name.substr(begin, width));
     for (const std::string& placeholder : {std::string("%r"), fmt::format("%0{}r", width)}) {
-      if (ExpandPattern(placeholder, rank) != name.substr(begin, width)) continue;
-      out.push_back(EscapePercent(directory + name.substr(0, begin)) + placeholder + EscapePercent(name.substr(end)));
+      if (!rank || ExpandPattern(placeholder, *rank) != name.substr(begin, width)) continue;
+      out.push_back({EscapePercent(directory + name.substr(0, begin)) + placeholder + EscapePercent(name.substr(end)), *rank,
+                     numbers_behind});
     }
+    ++numbers_behind;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t rank) {
+  std::vector<std::string> out;
+  for (Guess& guess : Guesses(path)) {
+    if (guess.rank == rank) out.push_back(std::move(guess.pattern));
+  }
+  return out;
+}
+
+std::vector<GuessedSet> GuessSets(const std::vector<std::string>& paths, const std::vector<std::string>& others) {
+  struct Candidate {
+    int numbers_behind = 0;
+    std::map<std::uint32_t, std::string> members;
+  };
+  std::map<std::string, Candidate> candidates;
+  for (const std::string& path : paths) {
+    for (const Guess& guess : Guesses(path)) {
+      Candidate& candidate = candidates[guess.pattern];
+      candidate.numbers_behind = guess.numbers_behind;
+      candidate.members[guess.rank] = path;
+    }
+  }
+  for (const std::string& path : others) {
+    for (const Guess& guess : Guesses(path)) candidates.erase(guess.pattern);
+  }
+  // "%r" and "%01r" may mean the same: the shorter one comes first.
+  std::vector<std::pair<const std::string*, const Candidate*>> order;
+  for (const auto& [pattern, candidate] : candidates) {
+    const bool without_gap = candidate.members.size() > 1 && candidate.members.rbegin()->first == candidate.members.size() - 1;
+    if (without_gap) order.emplace_back(&pattern, &candidate);
+  }
+  std::ranges::stable_sort(order, {}, [](const auto& one) {
+    return std::pair(one.second->numbers_behind, one.first->size());
+  });
+  std::vector<GuessedSet> out;
+  std::set<std::string> taken;
+  for (const auto& [pattern, candidate] : order) {
+    GuessedSet set{*pattern, {}};
+    for (const auto& [rank, path] : candidate->members) set.members.push_back(path);
+    if (std::ranges::any_of(set.members, [&](const std::string& path) { return taken.contains(path); })) continue;
+    taken.insert(set.members.begin(), set.members.end());
+    out.push_back(std::move(set));
   }
   return out;
 }

@@ -16,9 +16,22 @@ std::string EscapePercent(const std::string& text);
 /// does not end in the expansion of `tail`: the file was renamed, or moved out of its directory.
 std::optional<std::string> PatternFromTail(const std::string& path, const std::string& tail, std::uint32_t rank);
 
+/// The same from a path of any member: nullopt if `path` does not end in an expansion of `tail`.
+std::optional<std::string> PatternFromTail(const std::string& path, const std::string& tail);
+
 /// Patterns that `path` may come from as member `rank`, going by its base name. Each number in it that is the rank
 /// gives one with %r (if it has no leading zeros) and one with %0Nr, N its width. The last number comes first.
 std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t rank);
+
+/// Files that may be a set, going by their names alone.
+struct GuessedSet {
+  std::string pattern;
+  std::vector<std::string> members;  ///< by rank
+};
+/// Sets among `paths`: files of one directory that differ in one number, which is 0, 1, 2 and so on without a gap. If names
+/// have several numbers, the last one for which this holds is the rank. A path is in one set at most. A pattern that also
+/// matches one of `others` is none.
+std::vector<GuessedSet> GuessSets(const std::vector<std::string>& paths, const std::vector<std::string>& others = {});
 
 /// How a name matches one component of a pattern.
 struct ComponentMatch {

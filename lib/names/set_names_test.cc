@@ -53,5 +53,35 @@ TEST(GuessPatterns, LeadToThePath) {
   EXPECT_TRUE(GuessPatterns("7/", 7).empty());
 }
 
+std::string Sets(const std::vector<std::string>& paths, const std::vector<std::string>& others = {}) {
+  std::string out;
+  for (const GuessedSet& set : GuessSets(paths, others)) out += set.pattern + "(" + std::to_string(set.members.size()) + ") ";
+  return out;
+}
+
+TEST(GuessSets, NumbersFromZeroWithoutAGap) {
+  EXPECT_EQ(Sets({"d/s.0", "d/s.1", "d/s.2", "d/log"}), "d/s.%r(3) ");
+  EXPECT_EQ(Sets({"s.0", "s.2"}), "");
+  EXPECT_EQ(Sets({"s.1", "s.2"}), "");
+  EXPECT_EQ(Sets({"s.0"}), "");
+  EXPECT_EQ(Sets({"s.00", "s.01"}), "s.%02r(2) ");
+  EXPECT_EQ(Sets({"a/s.0", "b/s.1"}), "");
+  EXPECT_EQ(Sets({"50%.0", "50%.1"}), "50%%.%r(2) ");
+  std::vector<std::string> many;
+  for (int rank = 0; rank < 12; ++rank) many.push_back("s" + std::to_string(rank) + ".h5");
+  EXPECT_EQ(Sets(many), "s%r.h5(12) ");
+  EXPECT_EQ(Sets({"s.0", "s.1", "s.4294967296"}), "s.%r(2) ");
+}
+
+TEST(GuessSets, TheLastNumberThatFitsIsTheRank) {
+  EXPECT_EQ(Sets({"s.0.0", "s.0.1", "s.1.0", "s.1.1", "s.2.0", "s.2.1"}), "s.0.%r(2) s.1.%r(2) s.2.%r(2) ");
+  EXPECT_EQ(Sets({"s0-100", "s1-100", "s0-200", "s1-200"}), "s%r-100(2) s%r-200(2) ");
+}
+
+TEST(GuessSets, NoOtherFileMatches) {
+  EXPECT_EQ(Sets({"s.0", "s.1"}, {"s.7"}), "");
+  EXPECT_EQ(Sets({"s.0", "s.1"}, {"s.07", "t.7"}), "s.%r(2) ");
+}
+
 }  // namespace
 }  // namespace lzy

@@ -93,7 +93,10 @@ Status Survey::AddPath(const std::string& path) {
     const bool absent =
         stat.status().code() == Code::kNotFound || (above.ok() && above->type != FileStat::Type::kDirectory);
     if (!absent) return stat.status();
-    if (name.empty() || !above.ok() || (!IsThere(path) && !PatternOfSiblings(path))) return Nothing(path);
+    // A link that leads nowhere may have the name of a file that is lost.
+    const auto own = SidecarPath(path);
+    const bool link = what_ == Resolve::kProtected && fs_.ReadLink(path).ok() && own.ok() && fs_.Stat(*own, /*follow=*/false).ok();
+    if (name.empty() || !above.ok() || (!link && !IsThere(path) && !PatternOfSiblings(path))) return Nothing(path);
     if (what_ != Resolve::kProtected || !AddRenamed(path)) AddFile(path);
     return Status::Ok();
   }
@@ -148,11 +151,19 @@ bool Survey::AddMember(const std::string& path, const Peek& peek) {
     const std::size_t slash = peek.name.rfind('/');
     if (slash != std::string::npos && !HasRankPlaceholder(peek.name.substr(slash))) {
       pattern = PatternByTail(path, peek.name.substr(0, slash + 1) + EscapePercent(BaseNameOf(path)), peek.rank);
+      if (!pattern || !HasOtherMember(*pattern, peek)) pattern = PatternOfRenamedDirectory(path, peek);
     }
   }
-  // A sidecar that somebody moved to another file neither tells what that is, nor that its set is here.
-  const auto stat = pattern ? Result<FileStat>(Code::kNotFound, "") : fs_.Stat(path);
-  if (stat.ok() && !MayBe(*stat, peek.stamp)) return false;
+  // The sidecar of another member.
+  if (!pattern) {
+    if (const auto set = PatternFromTail(path, peek.name)) {
+      AddSet(*set);
+      meant_.insert(*set);
+      return true;
+    }
+  }
+  // A file that was moved out of its set, or whose sidecar somebody moved here, is no reason to look for that set here.
+  if (!pattern && fs_.Stat(path).ok()) return false;
   // If all else fails, the recorded name stands for the set, and members are those that PATH leads to.
   if (!pattern) pattern = JoinPath(EscapePercent(DirectoryOf(path)), peek.name);
   AddSet(*pattern).members.emplace(peek.rank, path);
@@ -164,6 +175,25 @@ std::optional<std::string> Survey::PatternByTail(const std::string& path, const 
   if (auto pattern = PatternFromTail(path, tail, rank)) return pattern;
   const auto real = fs_.RealPath(path);
   return real.ok() ? PatternFromTail(*real, tail, rank) : std::nullopt;
+}
+
+// The number of the last directory is the rank: "d%r/state" became "e%r/state".
+std::optional<std::string> Survey::PatternOfRenamedDirectory(const std::string& path, const Peek& peek) {
+  for (const std::string& guess : GuessPatterns(DirectoryOf(path), peek.rank)) {
+    const std::string pattern = JoinPath(guess, EscapePercent(BaseNameOf(path)));
+    if (HasOtherMember(pattern, peek)) return pattern;
+  }
+  return std::nullopt;
+}
+
+// Members that are lost may be many, but a set of which only one is where the guess says was not renamed.
+bool Survey::HasOtherMember(const std::string& pattern, const Peek& peek) {
+  constexpr std::uint32_t kMost = 64;
+  for (std::uint32_t rank = 0; rank < std::min(peek.members, kMost); ++rank) {
+    const auto other = rank == peek.rank ? std::nullopt : PeekFor(ExpandPattern(pattern, rank));
+    if (other && other->kind == DatasetKind::kSet && other->uuid == peek.uuid && other->rank == rank) return true;
+  }
+  return false;
 }
 
 bool Survey::AddRenamed(const std::string& path) {
@@ -268,10 +298,25 @@ Status Survey::AddDirectory(const std::string& given) {
       if (regular && !name.starts_with('.')) AddFile(directory.PathOf(name));
     }
   }));
+  DropMembers();
   if (!found_.empty() || !troubles_.empty()) return Status::Ok();
   if (protectable)
     return {Code::kInvalidArgument, fmt::format("'{}': there is no regular, non-hidden file below it", path)};
   return {Code::kUnprotected, fmt::format("'{}': nothing below it is protected", path)};
+}
+
+// A member that has lost its sidecar may be looked at before another directory tells which set it is of.
+void Survey::DropMembers() {
+  std::erase_if(found_, [&](const auto& found) {
+    const auto& [path, dataset] = found;
+    const bool member = dataset.kind == DatasetKind::kShared && std::ranges::any_of(set_patterns_, [&](const std::string& pattern) {
+      const auto rank = MatchPattern(pattern, path);
+      return rank && *rank < NewestOf(pattern).members;
+    });
+    if (!member) return false;
+    const auto own = PeekFor(path);
+    return !own || !own->committed || own->kind == DatasetKind::kSet;
+  });
 }
 
 // Names are copied before the directory is forgotten. The tree may be larger than memory, so at most one directory of

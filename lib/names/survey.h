@@ -79,6 +79,12 @@ class Survey {
   /// The pattern of the set that has `path` as a member, as sidecars of other members say. `path` itself need not
   /// exist.
   std::optional<std::string> PatternOfSiblings(const std::string& path);
+  /// The pattern of a set of which the directories of the members were renamed.
+  std::optional<std::string> PatternOfRenamedDirectory(const std::string& path, const Peek& peek);
+  /// Whether the pattern leads to a member of the set of `peek` other than that one.
+  bool HasOtherMember(const std::string& pattern, const Peek& peek);
+  /// Files that were taken for datasets of their own, and are members of sets that were found later.
+  void DropMembers();
 
  private:
   /// The directory `path`, looked at once. A reference stays valid until Walk leaves the directory.
@@ -94,9 +100,10 @@ class Survey {
   Status AddPattern(const std::string& pattern);
   Status AddGlob(const std::string& glob);
   Status AddDirectory(const std::string& given);
-  /// Adds one file: as the shared file that it is, or as its whole set if it is a member.
   bool IsReplaced(const std::string& path);
+  /// Adds one file: as the shared file that it is, or as its whole set if it is a member.
   void AddFile(const std::string& path);
+  /// False if the sidecar is that of a member, but tells of no set that is here.
   bool AddMember(const std::string& path, const Peek& peek);
   /// If `path` is gone, but its file is there under another name: adds that one with a note. Otherwise returns false.
   bool AddRenamed(const std::string& path);

@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/nearest.h"
+#include "request/opened_record.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -26,10 +27,11 @@ constexpr std::uint32_t kMostThreads = 65535;
 /// Units of sizes: powers of 1024, ascending.
 constexpr std::string_view kLetters = "KMGT";
 
-/// Variables that are lzy's own without being options: the switch that makes the interposition layer inert, and what
-/// --on-damage sets for its command, which may run a tool of lzy.
-constexpr std::array<std::string_view, 6> kOwnVariables = {"LZY_DISABLE",         "LZY_EVENT_TOOL",     "LZY_EVENT_HOST",
-                                                           "LZY_EVENT_EXIT_CODE", "LZY_EVENT_DATASETS", "LZY_EVENT_SUMMARY"};
+/// Variables that are lzy's own without being options: the switch that makes the interposition layer inert, what
+/// --on-damage sets for its command, which may run a tool of lzy, and what lzy-run sets for the layer.
+constexpr std::array<std::string_view, 7> kOwnVariables = {"LZY_DISABLE",         "LZY_EVENT_TOOL",     "LZY_EVENT_HOST",
+                                                           "LZY_EVENT_EXIT_CODE", "LZY_EVENT_DATASETS", "LZY_EVENT_SUMMARY",
+                                                           kOpenedVariable};
 
 /// How an option is read from text (false: not accepted), and the reverse: a text that makes this value.
 struct Access {

@@ -56,7 +56,7 @@ const char* Name(DamageCause cause) {
 }
 
 const char* Name(StampNote note) {
-  return NameOf(note, std::array{"none", "racy", "times-differ", "taken"});
+  return NameOf(note, std::array{"none", "racy", "times-differ", "moved", "taken"});
 }
 
 // Written as switches without a default, so the compiler names the place for a new code. An unprotected dataset and one

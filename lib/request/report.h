@@ -37,8 +37,9 @@ enum class DamageCause { kHash, kUnreadable, kMissing, kStale, kAtRisk, kEncodin
 
 /// What a check of an intact dataset found of the stamps by which edits are told from damage. kRacy: the last commit came
 /// within the tick of the last change, so edits after it may not show. kTimesDiffer: the times of a file are not those of
-/// its commit (it was copied, for example). kTaken: the new stamps were recorded.
-enum class StampNote : std::uint8_t { kNone, kRacy, kTimesDiffer, kTaken };
+/// its commit (it was copied, for example). kMoved: the sidecar that its content proves has the name of another file. kTaken: the
+/// new stamps were recorded.
+enum class StampNote : std::uint8_t { kNone, kRacy, kTimesDiffer, kMoved, kTaken };
 
 /// What lies in a damaged range, by the file's own format (room `objects`): a dataset of HDF5, a variable of netCDF.
 struct DamagedObject {

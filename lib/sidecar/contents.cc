@@ -1,11 +1,11 @@
 // Whether what a sidecar says about its dataset agrees with itself. Its hashes show that it is as it was written, not that
 // whoever wrote it was right, or honest: everything here is checked before anything relies on it.
 
+#include "sidecar/contents.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "sidecar/contents.h"
 
 namespace lzy {
 namespace {

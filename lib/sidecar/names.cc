@@ -82,6 +82,13 @@ std::string IndexPath(const std::string& data_path) {
   return JoinPath(DirectoryOf(data_path), kIndexPrefix + BaseNameOf(data_path));
 }
 
+std::optional<std::string> DataPathOfTemporary(const std::string& path) {
+  const std::string name = BaseNameOf(path);
+  const std::size_t prefix = sizeof(kTemporaryPrefix) - 1, dot = name.find('.', prefix);
+  if (!name.starts_with(kTemporaryPrefix) || dot == std::string::npos) return std::nullopt;
+  return JoinPath(DirectoryOf(path), name.substr(dot + 1));
+}
+
 std::string TemporarySidecarPath(const std::string& sidecar_path) {
   const std::string name = BaseNameOf(sidecar_path).substr(sizeof(kSidecarPrefix) - 1);
   // A random number, not the process's: processes on other nodes or in other containers may have the same number.

@@ -41,6 +41,8 @@ std::string TemporarySidecarPath(const std::string& sidecar_path);
 std::string PartName(const std::string& data_path, std::uint64_t id);
 /// "dir/.LZY.name" -> "dir/name"; nullopt if it is not the name of a sidecar. Temporary names are not.
 std::optional<std::string> DataPathOf(const std::string& sidecar_path);
+/// "dir/.LZY-tmp.N.name" -> "dir/name"; nullopt if it is no name of TemporarySidecarPath.
+std::optional<std::string> DataPathOfTemporary(const std::string& path);
 /// True for sidecars, parts and temporary names. Such files are never protected themselves.
 bool IsLzyName(const std::string& base_name);
 

@@ -26,6 +26,7 @@
 #include "hooks/layer/guarded.h"
 #include "hooks/reports/commit_report.h"
 #include "hooks/reports/messages.h"
+#include "hooks/reports/opened.h"
 #include "hooks/sets/sets.h"
 #include "mpi/mpi_communicator.h"
 #include "mpi/versions.h"
@@ -47,6 +48,7 @@ struct Candidate {
   Options options;
   FileStat stat;
   Status refused;  ///< with on-error=fail: why there can be no protection, which sync and close are to tell
+  std::string why_not;  ///< if it is not to be protected, and `path` is known: why, for lzy-run --explain
 };
 
 /// Says once why a file that options ask to protect is not.
@@ -57,6 +59,7 @@ void Refuse(const Options& options, const std::string& path, const Status& why) 
 /// The same where the file could be protected if something were mended.
 void RefuseForNow(const OpenFile& file) {
   const std::string command = ProtectCommand(file.options, file.set ? file.set->pattern : file.path);
+  NoteOpened(file.path, file.failed.message());
   Refuse(file.options, file.path,
          {file.failed.code(), fmt::format("{}; after you have fixed that: {}", file.failed.message(), command)});
 }
@@ -70,6 +73,14 @@ bool TellOfEnvironment() {
   return true;
 }
 
+/// Why the name alone keeps a file from being protected; empty: it does not.
+std::string WhyNotByName(const Options& options, const std::string& path) {
+  if (IsSelected(options, path)) return "";
+  Options without = options;
+  without.exclude.clear();
+  return IsSelected(without, path) ? "option exclude leaves it out" : "option include leaves it out";
+}
+
 /// What the program and its user want. Looks at name, file, hints and environment, and changes none of them. If an
 /// option is unusable, on-error decides whether the file still gets an entry, through which sync and close can report
 /// it.
@@ -77,13 +88,16 @@ Candidate Consider(const char* name, MPI_Info info) {
   Candidate candidate;
   const bool told = TellOfEnvironment();
   const auto path = PosixFileSystem().RealPath(PathOfName(PosixFileSystem(), name));
-  if (!path.ok() || IsNeverProtected(*path)) return candidate;
+  if (!path.ok()) return candidate;
   candidate.path = *path;
+  candidate.why_not = "files of this name, or in this directory, are never protected";
+  if (IsNeverProtected(*path)) return candidate;
   auto texts = TextsWithHints(info);
   auto options = texts.ok() ? Parse(*texts) : Result<Options>(texts.status());
   if (!options.ok()) {
     if (!told) Refuse(EnvironmentSettings().options, *path, options.status());
     candidate.refused = options.status();
+    candidate.why_not = options.status().message();
     texts = UsableTexts(info);
     options = Parse(*texts);
     if (!options.ok()) return candidate;
@@ -91,12 +105,15 @@ Candidate Consider(const char* name, MPI_Info info) {
   candidate.texts = std::move(*texts);
   candidate.options = *options;
   const auto stat = PosixFileSystem().Stat(*path);
-  if (!stat.ok() || stat->type != FileStat::Type::kRegular || !IsSelected(*options, *path)) return candidate;
+  const bool regular = stat.ok() && stat->type == FileStat::Type::kRegular;
+  candidate.why_not = regular ? WhyNotByName(*options, *path) : "it is no regular file";
+  if (!candidate.why_not.empty()) return candidate;
   candidate.stat = *stat;
   if (const auto sidecar = SidecarPath(*path); !sidecar.ok()) {
     Refuse(*options, *path, sidecar.status());
     candidate.refused = sidecar.status();
   }
+  candidate.why_not = candidate.refused.message();
   candidate.wanted = candidate.refused.ok() || options->fail_on_error;
   return candidate;
 }
@@ -184,6 +201,7 @@ void OpenedAlone(Candidate candidate, int mode, Word handle) {
     file->set = std::move(*set);
   } else {
     Refuse(file->options, file->path, set.status());
+    NoteOpened(file->path, set.status().message());
     if (!file->options.fail_on_error) return;
     file->failed = set.status();
   }
@@ -276,6 +294,7 @@ void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, int mod
   const bool failed = !agreed.ok();
   if (failed && file->Leads()) {
     Say("MPI_File_open: not protected", agreed.message().c_str());
+    NoteOpened(candidate.path, agreed.message());
     if (file->disk) TakeIntentBack(*file);
   }
   if (failed || (!file->failed.ok() && !file->options.fail_on_error)) {
@@ -315,6 +334,7 @@ void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool want
 /// The ranks may not talk (Sets::Versions). With on-error=fail, sync and close tell it; each rank by itself.
 void OpenedApart(const char* name, MPI_Info info, int mode, Word handle) {
   const Candidate candidate = Consider(name, info);
+  if ((mode & MPI_MODE_RDONLY) == 0) NoteOpened(candidate.path, Sets::Versions().message());
   if (!candidate.wanted || !candidate.options.fail_on_error || (mode & MPI_MODE_RDONLY) != 0) return;
   auto file = std::make_shared<OpenFile>();
   file->path = candidate.path;
@@ -365,7 +385,9 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
     return OpenedToRead(comm, size, candidate, wanted, mode, handle);
   }
   const bool agrees = opened && considered.ok() && (rank != 0 || candidate.wanted);
-  if (!OnAll(comm, size, agrees)) return;
+  const bool all_agree = OnAll(comm, size, agrees);
+  if (opened && considered.ok()) NoteOpened(candidate.path, agrees && !all_agree ? "not all ranks can protect it" : candidate.why_not);
+  if (!all_agree) return;
   if (size == 1) return OpenedAlone(std::move(candidate), mode, handle);
   OpenedTogether(comm, size, candidate, mode, handle);
 }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/program_memory.h"
 #include "hooks/disk/peek.h"
 #include "mend/heal.h"
 #include "names/lookup.h"
@@ -30,8 +31,19 @@ bool InSight(std::span<const ReadPiece> parts) {
   return std::all_of(parts.begin(), parts.end(), [](const ReadPiece& part) { return part.memory != nullptr; });
 }
 
-void PutRight(std::span<const ReadPiece> parts, std::uint64_t block_begin, ByteSpan block) {
-  for (const ReadPiece& part : parts) std::memcpy(part.memory, block.data() + (part.offset - block_begin), part.length);
+// False if some of it cannot be written.
+bool PutRight(std::span<const ReadPiece> parts, std::uint64_t block_begin, ByteSpan block) {
+  return std::all_of(parts.begin(), parts.end(), [&](const ReadPiece& part) {
+    return WriteProgramMemory(part.memory, block.subspan(part.offset - block_begin, part.length));
+  });
+}
+
+// Copies what was read of a block to where it belongs in `block`. What cannot be copied is out of sight.
+void CopyParts(std::span<ReadPiece> parts, std::uint64_t block_begin, MutableByteSpan block) {
+  for (ReadPiece& part : parts) {
+    const MutableByteSpan to = block.subspan(part.offset - block_begin, part.length);
+    if (part.memory != nullptr && !ReadProgramMemory(part.memory, to)) part.memory = nullptr;
+  }
 }
 
 }  // namespace
@@ -189,13 +201,15 @@ std::uint64_t ReadCheck::CommittedSize() {
   return committed ? committed->size() : 0;
 }
 
-// A block that was read whole is hashed where it is. Otherwise the whole block is read again, held to its leaf, and
-// compared with the parts.
-bool ReadCheck::IsRight(const Committed& committed, std::uint64_t index, std::span<const ReadPiece> parts) {
+// Of a block that was read whole, the copy is hashed. Otherwise the whole block is read again, held to its leaf, and
+// compared with the copies of the parts.
+bool ReadCheck::IsRight(const Committed& committed, std::uint64_t index, std::span<ReadPiece> parts, AlignedBuffer& copy) {
   const std::uint64_t begin = index * committed.block_size;
   const std::uint64_t length = committed.LengthOf(index);
+  copy.Reserve(length);
+  CopyParts(parts, begin, {copy.data(), length});
   if (parts.size() == 1 && parts[0].length == length && parts[0].memory != nullptr) {
-    return committed.IsLeaf(index, {parts[0].memory, length});
+    return committed.IsLeaf(index, {copy.data(), length});
   }
   KeptBlocks::Block whole;
   {
@@ -216,7 +230,8 @@ bool ReadCheck::IsRight(const Committed& committed, std::uint64_t index, std::sp
     if (committed_.get() == &committed) kept_->Put(index, whole);
   }
   return std::all_of(parts.begin(), parts.end(), [&](const ReadPiece& part) {
-    return part.memory == nullptr || std::memcmp(part.memory, whole->data() + (part.offset - begin), part.length) == 0;
+    const std::uint64_t at = part.offset - begin;
+    return part.memory == nullptr || std::memcmp(copy.data() + at, whole->data() + at, part.length) == 0;
   });
 }
 
@@ -225,8 +240,9 @@ std::vector<ReadCheck::Suspect> ReadCheck::FindSuspects(const Committed& committ
                                                         bool unread, ReadVerdict& verdict) {
   std::vector<Suspect> suspects;
   Suspect block;
+  AlignedBuffer copy;  // of what was read of a block
   const auto finish = [&] {
-    if (!block.parts.empty() && (unread || !IsRight(committed, block.index, block.parts))) suspects.push_back(block);
+    if (!block.parts.empty() && (unread || !IsRight(committed, block.index, block.parts, copy))) suspects.push_back(block);
     block.parts.clear();
   };
   for (const ReadPiece& piece : pieces) {
@@ -297,8 +313,7 @@ void ReadCheck::ServeHealed(const Committed& committed, std::vector<Suspect>& su
   std::erase_if(suspects, [&](const Suspect& suspect) {
     const auto healed = healed_.find(suspect.index);
     if (healed == healed_.end() || !InSight(suspect.parts)) return false;
-    PutRight(suspect.parts, suspect.index * committed.block_size, healed->second);
-    return true;
+    return PutRight(suspect.parts, suspect.index * committed.block_size, healed->second);
   });
 }
 
@@ -340,13 +355,12 @@ bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspec
     } else if (block.verdict == HealedBlock::Verdict::kLost) {
       one.lost = range;
       one.why = block.why;
-    } else if (!InSight(suspect.parts)) {
+    } else if (!InSight(suspect.parts) || !PutRight(suspect.parts, range.offset, block.bytes)) {
       one.lost = range;
       one.why = block.mended || !block.damaged ? "it is repaired on disk now, but not in the program's buffer: read it again"
                                                : "it cannot be repaired in the program's buffer";
     } else {
       one.as_committed = true;
-      PutRight(suspect.parts, range.offset, block.bytes);
       (block.damaged ? one.healed : one.reread) = range.length;
       if (block.mended) one.mended = range.length;
       const bool stays_damaged = block.damaged && !block.mended;

@@ -21,11 +21,13 @@
 #include "engine/engine.h"
 #include "request/options.h"
 #include "sidecar/sidecar.h"
+#include "storage/parallel.h"
 
 namespace lzy::hooks {
 
 /// Bytes that a read has put into memory, as it says from `offset` of the file on. Without memory: what was read is
-/// somewhere else, and cannot be put right.
+/// somewhere else, and cannot be put right. The memory is the program's (base/program_memory.h). If it cannot be read, it
+/// counts as none.
 struct ReadPiece {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
@@ -83,8 +85,8 @@ class ReadCheck {
   // The commit that counts now, or did a moment ago. Null: there is none that can be used.
   std::shared_ptr<const Committed> Current(Trust trust);
   std::shared_ptr<const Committed> LoadAgain();
-  // Whether all parts that were read of block `index` are as committed.
-  bool IsRight(const Committed& committed, std::uint64_t index, std::span<const ReadPiece> parts);
+  // Whether all parts that were read of block `index` are as committed. Takes the memory from parts that cannot be read.
+  bool IsRight(const Committed& committed, std::uint64_t index, std::span<ReadPiece> parts, AlignedBuffer& copy);
   // Blocks that are not right, with the parts of them that were read.
   std::vector<Suspect> FindSuspects(const Committed& committed, std::span<const ReadPiece> pieces, bool unread,
                                     ReadVerdict& verdict);

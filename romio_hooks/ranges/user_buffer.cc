@@ -1,11 +1,12 @@
 #include "hooks/ranges/user_buffer.h"
 
 #include <sys/mman.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "base/program_memory.h"
 #include "datatypes/type_map.h"
 
 namespace lzy::hooks {
@@ -18,9 +19,17 @@ constexpr std::uint64_t kLeastStretch = 32u << 10;
 constexpr std::size_t kMostPieces = 16384;
 // Pieces of the buffer are put together up to so many bytes.
 constexpr std::size_t kPacked = 1u << 20;
+// The kernel needs longer for one more piece than to copy so many bytes.
+constexpr std::uint64_t kNear = 1024;
+constexpr std::uint64_t kLeastPage = 4096;
 
 std::uint8_t* Pointer(std::uint64_t address) {
   return reinterpret_cast<std::uint8_t*>(address);
+}
+
+/// Whether a gap is small and lies in pages that have data as well, so that it can be read whenever the data can.
+bool IsNear(std::uint64_t end, std::uint64_t next) {
+  return next - end <= kNear && next / kLeastPage - (end - 1) / kLeastPage <= 1;
 }
 
 }  // namespace
@@ -59,30 +68,14 @@ std::uint64_t UserBuffer::Reach(std::uint64_t bytes) const {
   return static_cast<std::uint64_t>(extent_) * (count_ - 1) + static_cast<std::uint64_t>(tile_.end - tile_.begin);
 }
 
-bool UserBuffer::IsReadable(std::uint64_t bytes) const {
-  const std::uint8_t* const first = First();
-  const std::uint8_t* const last = first + Reach(bytes) - 1;
-  // Programs use one buffer again and again, and the system call takes longer than a small write. So the last answer is
-  // kept, for each thread. Memory of a device never comes where the processor's own was.
-  static thread_local Interval known;
-  const auto begin = reinterpret_cast<std::uintptr_t>(first), end = reinterpret_cast<std::uintptr_t>(last) + 1;
-  if (begin >= known.begin && end <= known.end) return true;
-  std::uint8_t ends[2] = {};
-  iovec to{ends, sizeof ends};
-  iovec from[2] = {{const_cast<std::uint8_t*>(first), 1}, {const_cast<std::uint8_t*>(last), 1}};
-  if (process_vm_readv(getpid(), &to, 1, from, 2, 0) != 2) return false;  // where a sandbox forbids to ask, too
-  known = {begin, end};
-  return true;
-}
-
 // The kernel maps the pages, as the first access would, and returns an error instead of a signal.
-bool UserBuffer::IsThere(std::uint64_t bytes, bool to_write) const {
-  constexpr int kPopulateRead = 22, kPopulateWrite = 23;  // MADV_POPULATE_*, which older headers do not have
+bool UserBuffer::IsWritable(std::uint64_t bytes) const {
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, which older headers do not have
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto first = reinterpret_cast<std::uintptr_t>(First());
   const auto begin = first / page * page;
   const auto end = (first + Reach(bytes) + page - 1) / page * page;
-  return madvise(reinterpret_cast<void*>(begin), end - begin, to_write ? kPopulateWrite : kPopulateRead) == 0;
+  return madvise(reinterpret_cast<void*>(begin), end - begin, kPopulateWrite) == 0;
 }
 
 bool UserBuffer::Seek(std::uint64_t first, std::uint64_t last) {
@@ -96,17 +89,40 @@ bool UserBuffer::Seek(std::uint64_t first, std::uint64_t last) {
   return TotalOf(pieces_) == last - first;
 }
 
-ByteSpan UserBuffer::Next(std::uint64_t most) {
+std::optional<ByteSpan> UserBuffer::Next(std::uint64_t most) {
   const Interval& piece = pieces_[at_];
   const std::uint64_t here = piece.end - piece.begin;
   if (here >= most || here >= kPacked || at_ + 1 == pieces_.size()) return NextInPlace(most);
-  most = std::min<std::uint64_t>(most, kPacked);
-  packed_.clear();
-  while (packed_.size() < most && at_ < pieces_.size()) {
-    const MutableByteSpan bytes = NextInPlace(most - packed_.size());
-    packed_.insert(packed_.end(), bytes.begin(), bytes.end());
+  return Pack(std::min<std::uint64_t>(most, kPacked));
+}
+
+// Pieces that are near each other are copied by the kernel together with the gaps, which are then closed up.
+std::optional<ByteSpan> UserBuffer::Pack(std::uint64_t most) {
+  std::vector<iovec> stretches;
+  std::vector<Interval> data;  // where in the copy
+  std::uint64_t bytes = 0, copied = 0, end = 0;
+  while (bytes < most && copied < kPacked && at_ < pieces_.size()) {
+    const MutableByteSpan piece = NextInPlace(most - bytes);
+    const std::uint64_t begin = reinterpret_cast<std::uintptr_t>(piece.data());
+    if (stretches.empty() || !IsNear(end, begin)) {
+      stretches.push_back({piece.data(), 0});
+      end = begin;
+    }
+    const std::uint64_t more = begin - end + piece.size();
+    stretches.back().iov_len += more;
+    copied += more;
+    data.push_back({copied - piece.size(), copied});
+    bytes += piece.size();
+    end = begin + piece.size();
   }
-  return packed_;
+  if (packed_.size() < copied) packed_.resize(copied);
+  if (!ReadProgramMemory(stretches, {packed_.data(), copied})) return std::nullopt;
+  std::uint64_t to = 0;
+  for (const Interval& one : data) {
+    std::memmove(packed_.data() + to, packed_.data() + one.begin, one.end - one.begin);
+    to += one.end - one.begin;
+  }
+  return ByteSpan(packed_.data(), bytes);
 }
 
 MutableByteSpan UserBuffer::NextInPlace(std::uint64_t most) {

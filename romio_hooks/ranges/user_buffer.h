@@ -1,10 +1,13 @@
 #pragma once
 // The program's buffers as the bytes of data that MPI moves from or to them, and where in the file those belong.
 //
-// transfers/ uses this to capture what is written and to check what was read. Invariant: the layer touches a byte of
-// the buffer only if MPI moves the same byte in this call. Where the two might differ (an unusual datatype, memory of a
-// device, pages that are not there), the buffer counts as unknown, and the layer does without its content. Everything
-// is local. After Open, no MPI is called, so other threads may go on with a buffer.
+// transfers/ uses this to capture what is written and to check what was read. Invariants:
+// - The layer uses a byte of the buffer only if MPI moves the same byte in this call. Where the two might differ (an
+//   unusual datatype), the buffer counts as unknown, and the layer does without its content.
+// - The layer reads and writes buffers only by base/program_memory.h. They may be in the memory of a device, such as a
+//   GPU, or may not be there, and only an MPI library that can use them knows. The layer does without what cannot be read.
+//
+// Everything is local. After Open, no MPI is called, so other threads may go on with a buffer.
 
 #include <mpi.h>
 
@@ -27,23 +30,22 @@ class UserBuffer {
   /// whether the library did so.
   bool Open(const DataCall& call, bool believe = false);
   bool contiguous() const { return contiguous_; }
-  /// Whether the processor may read the buffer's `bytes` bytes of data, as far as its two ends tell. MPI libraries also
-  /// take buffers in the memory of devices, such as GPUs.
-  bool IsReadable(std::uint64_t bytes) const;
-  /// Whether all pages of it can be read (written) now and without a signal. A program may pass memory that is not
-  /// there, for which MPI returns an error. False also if the kernel cannot tell (before Linux 5.14).
-  bool IsThere(std::uint64_t bytes, bool to_write = false) const;
+  /// Whether all pages of the buffer's `bytes` bytes of data can be written now. False also if the kernel cannot tell
+  /// (before Linux 5.14).
+  bool IsWritable(std::uint64_t bytes) const;
 
   /// Goes to bytes [first, last) of the data. False if they are in too many pieces.
   bool Seek(std::uint64_t first, std::uint64_t last);
-  /// At most `most` more bytes: in place if they lie together, else copied. Valid until the next call.
-  ByteSpan Next(std::uint64_t most);
-  /// The same, but always in place, so that the caller can write to it. It may be less at a time.
+  /// At most `most` more bytes. If they lie together, they are in place and not read; else they are copied. Valid until
+  /// the next call. None: some of them cannot be read.
+  std::optional<ByteSpan> Next(std::uint64_t most);
+  /// The same, but always in place. It may be less at a time.
   MutableByteSpan NextInPlace(std::uint64_t most);
 
  private:
   const std::uint8_t* First() const;
   std::uint64_t Reach(std::uint64_t bytes) const;
+  std::optional<ByteSpan> Pack(std::uint64_t most);
 
   datatypes::Layout tile_;
   std::int64_t extent_ = 0;

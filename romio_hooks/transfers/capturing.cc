@@ -137,35 +137,34 @@ WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& vie
   } catch (...) {  // its bounds overflow an offset
   }
   // Without a source, Run still misses the ranges: something is written there.
-  if (!known || !source_->IsReadable(bytes)) source_.reset();
-}
-
-bool WriteCapture::BufferIsThere() const {
-  return source_ && source_->IsThere(bytes_);
+  if (!known) source_.reset();
 }
 
 WriteCapture::~WriteCapture() = default;
 WriteCapture::WriteCapture(WriteCapture&&) noexcept = default;
 
-// Walks along the data in stretches of bounded memory. A stretch in many small pieces is missed instead of captured. If
-// the place of a stretch is not known, it could be anywhere, so the capture of the whole epoch is void.
+// Walks along the data in stretches of bounded memory. A stretch in many small pieces, or with pieces that cannot be
+// read, is missed instead of captured. If the place of a stretch is not known, it could be anywhere, so the capture of the
+// whole epoch is void.
 void WriteCapture::Run() {
   if (!capture_) return;
   DataWalk walk(view_, position_, bytes_, source_.get());
   while (walk.Next()) {
     if (!walk.ranges()) return VoidCapture(file_);
-    if (!walk.InPieces()) {
-      MissIn(*capture_, *walk.ranges());
-      continue;
-    }
-    for (const Interval& range : *walk.ranges()) {
-      for (std::uint64_t at = range.begin; at < range.end;) {
-        const ByteSpan piece = source_->Next(range.end - at);
-        capture_->Take(at, piece, turn_);
-        at += piece.size();
-      }
+    if (!walk.InPieces() || !Take(*walk.ranges())) MissIn(*capture_, *walk.ranges());
+  }
+}
+
+bool WriteCapture::Take(const std::vector<Interval>& ranges) {
+  for (const Interval& range : ranges) {
+    for (std::uint64_t at = range.begin; at < range.end;) {
+      const auto piece = source_->Next(range.end - at);
+      if (!piece) return false;
+      capture_->Take(at, *piece, turn_);
+      at += piece->size();
     }
   }
+  return true;
 }
 
 std::unique_ptr<CaptureBeside> CaptureBeside::Start(OpenFile& file, const DataCall& call, const View& view,
@@ -174,7 +173,7 @@ std::unique_ptr<CaptureBeside> CaptureBeside::Start(OpenFile& file, const DataCa
   // write, and the program might free the buffer while the thread still reads it.
   if (bytes < kWorthAThread || !CodesTell(As<MPI_File>(call.fh)) || !HasSpareCore(file)) return nullptr;
   WriteCapture capture(file, call, view, position, bytes);
-  if (!capture.capture() || !capture.BufferIsThere()) return nullptr;
+  if (!capture.capture() || !capture.KnowsBytes()) return nullptr;
   const auto epoch = ExpectConfirmation(file, capture.capture());
   if (!epoch) return nullptr;
   std::unique_ptr<CaptureBeside> beside(new CaptureBeside(file.shared_from_this(), std::move(capture), *epoch));

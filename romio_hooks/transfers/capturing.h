@@ -35,11 +35,13 @@ class WriteCapture {
   void Run();
 
   const std::shared_ptr<Capture>& capture() const { return capture_; }  ///< null: the write is not captured
-  /// Whether all pages of the buffer can be read now. If not, MPI would report an error, but reading it here first
-  /// would end the program with a signal.
-  bool BufferIsThere() const;
+  /// Whether it is known which bytes are written. If not, Run only notes that.
+  bool KnowsBytes() const { return source_ != nullptr; }
 
  private:
+  /// Captures the stretch of the data at which the source stands. False: its bytes cannot be read.
+  bool Take(const std::vector<Interval>& ranges);
+
   OpenFile& file_;
   View view_;
   MPI_Offset position_;
@@ -54,7 +56,7 @@ class WriteCapture {
 /// unconfirmed until End.
 class CaptureBeside {
  public:
-  /// Starts the thread. Null if the write is small, if there is no spare core, or if the buffer cannot be read safely.
+  /// Starts the thread. Null if the write is small, if there is no spare core, or if it is not known which bytes are written.
   /// Then nothing is captured so far, and the caller captures when the write has returned.
   static std::unique_ptr<CaptureBeside> Start(OpenFile& file, const DataCall& call, const View& view, MPI_Offset position,
                                               std::uint64_t bytes);

@@ -36,7 +36,7 @@ class CheckedRead : public UnfinishedRead {
   Place place = Place::kExplicit;
   View view;
   UserBuffer buffer;
-  bool in_sight = false;  ///< the processor can read the buffer, and its layout is known
+  bool in_place = false;  ///< it is known where in the buffer the data are
   bool told = true;       ///< the status tells how much was read
   bool blocking = false;
   std::uint64_t bytes = 0;
@@ -104,7 +104,7 @@ std::shared_ptr<CheckedRead> Begin(const DataCall& call, const std::shared_ptr<O
   // Only now: with kOrdered, this rank had to take part in the collective calls above even without data.
   if (read->bytes == 0) return nullptr;
   try {
-    read->in_sight = read->buffer.Open(call, /*believe=*/true) && read->buffer.IsReadable(read->bytes);
+    read->in_place = read->buffer.Open(call, /*believe=*/true);
   } catch (...) {  // its bounds overflow an offset
   }
   return read;
@@ -130,7 +130,7 @@ void LocateAfter(CheckedRead& read) {
 ReadVerdict CheckData(CheckedRead& read, std::uint64_t first, std::uint64_t last, bool unread) {
   ReadVerdict verdict;
   ReadCheck& check = *read.file->check;
-  DataWalk walk(read.view, *read.position, last, read.in_sight ? &read.buffer : nullptr, first);
+  DataWalk walk(read.view, *read.position, last, read.in_place ? &read.buffer : nullptr, first);
   std::vector<ReadPiece> pieces;
   while (walk.Next()) {
     if (!walk.ranges()) {
@@ -271,7 +271,7 @@ int CheckedCode(CheckedRead& read, int code, void* status, bool& lost) {
   // In an epoch of this process, the committed hashes say nothing about what it has written since.
   if (read.file->disk && read.file->disk->epoch_open.load()) return code;
   const bool whole_etypes = read.bytes % read.etype() == 0;
-  if (code != MPI_SUCCESS && (!read.position || !IsIoError(code) || !read.in_sight || !whole_etypes)) return code;
+  if (code != MPI_SUCCESS && (!read.position || !IsIoError(code) || !read.in_place || !whole_etypes)) return code;
   ReadVerdict verdict;
   if (!read.position) {
     if (read.low < 0) return code;
@@ -282,8 +282,8 @@ int CheckedCode(CheckedRead& read, int code, void* status, bool& lost) {
     // A damaged file may be too short, and a bad sector gives no bytes. What should have been there is rebuilt into the
     // buffer, from the last whole etype on.
     const std::uint64_t from = got / read.etype() * read.etype();
-    const std::uint64_t should = from < read.bytes && read.in_sight ? BytesThatShouldBeThere(read, from) : 0;
-    if (should > got && read.buffer.IsThere(should, /*to_write=*/true)) {
+    const std::uint64_t should = from < read.bytes && read.in_place ? BytesThatShouldBeThere(read, from) : 0;
+    if (should > got && read.buffer.IsWritable(should)) {
       const ReadVerdict rest = CheckData(read, from, should, /*unread=*/true);
       // A failed read becomes a success only if damage was found and healed. Otherwise it failed for another reason.
       if (rest.as_committed && (code == MPI_SUCCESS || rest.healed > 0)) {

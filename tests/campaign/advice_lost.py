@@ -484,6 +484,54 @@ class CoarseClocks(Lost):
         self.assertEqual(hash_of(world.read(name)), edited, world.story())
 
 
+class Reach(Lost):
+    """What a look at more than one directory proved holds for the narrower command that it prints."""
+
+    def test_a_member_that_holds_a_file_of_another_directory_is_not_overwritten(self):
+        world = self.world
+        self.files([f"s.{rank}" for rank in range(4)] + ["x/g"], 20000)
+        world.protect("--parity 2 's.%r'")
+        world.protect("x/g")
+        world.must("cp -p x/g t && cp -p s.2 x/g && cp -p t s.2 && rm t s.0")
+        self.judge("lzy-verify .", "lzy-restore 's.%r'")
+
+    def members(self, parity=1):
+        self.files([f"d{rank}/st" for rank in range(4)], 20000)
+        self.world.protect(f"--parity {parity} 'd%r/st'")
+
+    def test_a_member_without_its_sidecar_is_not_protected_alone(self):
+        world = self.world
+        self.members(2)
+        world.must("rm d0/.LZY.st d2/st")
+        self.judge("lzy-protect .", "lzy-restore 'd%r/st'", "lzy-verify .", codes=[1, 0, 0])
+
+    def test_a_set_whose_directories_were_renamed_stays_one(self):
+        world = self.world
+        self.members()
+        world.must("for i in 0 1 2 3; do mv d$i e$i; done")
+        self.assertIn("e%r/st: intact", world.run("lzy-verify .").text)
+        world.must("lzy-protect . && rm e1/st && lzy-restore 'e%r/st'")
+
+    def test_a_member_that_was_renamed_in_its_directory_makes_no_other_set(self):
+        world = self.world
+        self.members()
+        world.must("mv d0/st d0/st.old && mv d0/.LZY.st d0/.LZY.st.old")
+        self.assertNotIn("d%r/st.old", world.run("lzy-verify .").text)
+
+    def test_an_older_member_is_not_cut_by_a_salvage(self):
+        world = self.world
+        self.files([f"s.{rank}" for rank in range(4)])
+        world.protect("'s.%r'")
+        world.must("mkdir ../bk && cp -a s.3 .LZY.s.3 ../bk")
+        older = world.files()["s.3"]
+        world.write("s.3", world.read("s.3") + bytes(100))
+        world.protect("'s.%r'")
+        world.write_random("s.2", 3000)
+        world.must("cp -a ../bk/. .")
+        world.run("lzy-restore --salvage 's.%r'")
+        self.assertEqual(world.files()["s.3"], older, world.story())
+
+
 class Advised(Lost):
     """The printed next step is the wrong one."""
 

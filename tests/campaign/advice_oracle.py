@@ -23,6 +23,7 @@ import re
 import time
 
 from advice_steps import moved_by, next_steps, options_of, paths_of, says_destroy, tool_of, typed
+from advice_world import hash_of
 
 # From good to bad, of one dataset.
 GRAVITY = {"intact": 0, "restored": 0, "stale": 1, "at-risk": 1, "damaged": 1, "unprotected": 2, "unrepairable": 3}
@@ -128,6 +129,8 @@ class Oracle:
         """Whether lzy may take a true content for rot: no sidecar in reach knows it, and the file has the time of its commit. The same is
         true of an older member with its older sidecar, which the rest of the set has left behind."""
         content, mtime = before.files[path], before.stats[path].st_mtime_ns
+        if content == hash_of(b""):
+            return True  # as a file that was cut, and nothing can be lost
         own = before.sidecars.get(self.world.sidecar(path), (None, None))[1]
         if own and own.of_set and own.path == path and own.content == content != self.world.committed.get(path):
             return True
@@ -210,7 +213,8 @@ class Oracle:
     def check_states(self, done, command, said):
         states = self.judge_datasets()
         for path, was in sorted(self.states.items()):
-            if not said and path not in states and path in self.scene.files and not self.in_scope(path, command):
+            gone = path not in states and path in self.scene.files and was != "unprotected"
+            if not said and gone and not self.in_scope(path, command):
                 raise Broken("worse", f"{path} was {was}, and is not protected any more after: {done.command} [{done.code}]")
         for path, state in sorted(states.items()):
             was = self.states.get(path)

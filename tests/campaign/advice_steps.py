@@ -21,6 +21,8 @@ def next_steps(text):
         # What has to be done before all else for one dataset: its lines begin with spaces.
         if not line.startswith(" "):
             first = ""
+        if "copy the rest from a backup, then" in line:
+            continue  # there is none
         away = FIRST.search(line)
         if away:
             first += away.group(1) + " && "

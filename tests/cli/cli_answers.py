@@ -381,12 +381,15 @@ class NextSteps(CliTest):
         os.chmod(self.path("f"), 0o600)
         os.chmod(self.path("top"), 0o700)
         for tool in ("lzy-verify", "lzy-info", "lzy-restore"):
-            done = subprocess.run([os.path.join(BIN, tool), "f"], cwd=self.scratch, user=65534, group=65534, extra_groups=[],
+            # Others may have no way into the build directory.
+            program = shutil.copy(os.path.join(BIN, tool), self.path(f"for-all-{tool}"))
+            os.chmod(program, 0o755)
+            done = subprocess.run([program, "f"], cwd=self.scratch, user=65534, group=65534, extra_groups=[],
                                   capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(done.returncode, 6)
             self.assertIn("you have no permission to read f", done.stdout)
             self.assertNotIn("lzy-verify", done.stdout)
-            done = subprocess.run([os.path.join(BIN, tool), "top/mid"], cwd=self.scratch, user=65534, group=65534,
+            done = subprocess.run([program, "top/mid"], cwd=self.scratch, user=65534, group=65534,
                                   extra_groups=[], capture_output=True, text=True, timeout=60, check=False)
             self.assertIn("top/mid: ", done.stderr)
 

@@ -174,6 +174,12 @@ class Scrub(Catalogued):
         self.days_pass(-100)
         self.assertEqual(self.scrubbed(0, "--older-than", "30d", "a"), ["a"])
 
+    def test_a_file_without_a_sidecar_is_not_passed_over_if_it_is_named(self):
+        self.write("f", b"text")
+        self.write("g", b"more text")
+        self.check(0, "lzy-protect", "g")
+        self.assertIn("f: no sidecar", self.check(4, "lzy-scrub", "g", "f").stderr)
+
     def test_bad_values(self):
         self.make("a", 100)
         for option, value, accepted in (("share", "0", "a percentage above 0"), ("share", "101%", "a percentage above 0"),

@@ -298,6 +298,20 @@ class Replaced(CliTest):
                 self.assertEqual(self.read(f"{kind}/s.1"), pattern_bytes(50000, seed=1))
                 self.assertTrue(os.path.lexists(self.path(f"{kind}/s.1.away")))
 
+    def test_a_link_that_leads_nowhere(self):
+        self.write("f", pattern_bytes(500000))
+        self.check(0, "lzy-protect", *SMALL, "f")
+        os.remove(self.path("f"))
+        os.symlink("nowhere", self.path("f"))
+        for tool in ("lzy-verify", "lzy-restore"):
+            said = self.check(4, tool, "f").stdout
+            self.assertIn("  f is a symbolic link now; first move it away: mv f f.away\n  restore with: lzy-restore f\n", said)
+
+    def test_only_one_file_of_a_pattern(self):
+        self.write("a.1.b", pattern_bytes(5000))
+        said = self.check(4, "lzy-verify", "a.%r.b").stdout
+        self.assertIn("only one file matches, and a set has at least two. To protect it alone: lzy-protect a.1.b", said)
+
     def test_a_file(self):
         for kind in ("a directory", "no regular file", "a symbolic link"):
             with self.subTest(kind=kind):

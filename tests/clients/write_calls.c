@@ -11,14 +11,14 @@
 //
 // write_calls --check, run with as many ranks, compares the file with what the call should have left.
 
+#include "write_calls.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "write_calls.h"
 
 const char* path;
 

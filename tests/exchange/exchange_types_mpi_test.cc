@@ -1,6 +1,7 @@
 // Payloads against MPI_Pack, an independent witness: datatypes of every making, and any range of their bytes.
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 #include "transport/packed_type.h"
 #include "validated/transfer.h"

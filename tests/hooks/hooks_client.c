@@ -2,6 +2,8 @@
 // clients/ have no use for. It knows nothing about lzy. What its calls return is printed where tests want to know.
 // The actions are in hooks_client_*.c.
 #define _DEFAULT_SOURCE
+#include "hooks_client.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
@@ -11,8 +13,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include "hooks_client.h"
 
 int rank, ranks;
 const char* path;
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   path = argc > 2 ? argv[2] : "";
   argument = argc > 3 ? argv[3] : "";
-  const Action* const tables[] = {shared_file_actions, large_write_actions, pointer_actions, set_actions};
+  const Action* const tables[] = {shared_file_actions, large_write_actions, memory_actions, pointer_actions, set_actions};
   int found = 0;
   for (size_t t = 0; argc > 2 && t < sizeof tables / sizeof tables[0]; ++t) {
     for (const Action* action = tables[t]; action->name != NULL; ++action) {

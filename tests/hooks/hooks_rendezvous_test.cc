@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <mpi.h>
 
+#include <memory>
 #include <new>
 
 #include "hooks/sets/rendezvous.h"

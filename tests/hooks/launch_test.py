@@ -1,12 +1,13 @@
 """lzy-run in front of launchers: what it sets must reach every rank, wherever and however it is started, and nobody else
 must notice. Environment as for layered.py."""
 
+import json
 import os
 import subprocess
 import sys
 import unittest
 
-from layered import BUILD, CLIENT, LAYER, MPIEXEC, PATIENCE, Layer
+from layered import BUILD, CLIENT, LAYER, MPIEXEC, PATIENCE, RANK, Layer
 
 LZY_RUN = f"{BUILD}/bin/lzy-run"
 
@@ -32,7 +33,7 @@ def launcher():
     raise AssertionError(f"{MPIEXEC} is a launcher that this test does not know: {text}")
 
 
-class Launchers(Layer):
+class Started(Layer):
     def lzy_run(self, command, options=("--parity", "1"), expected=0):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LZY_")}
         done = subprocess.run([LZY_RUN, *options, "--", *command], cwd=self.dir, env=environment, capture_output=True,
@@ -44,6 +45,8 @@ class Launchers(Layer):
         self.assertTrue(self.has(f".LZY.{name}"))
         self.assertEqual(self.verify(name), 0)
 
+
+class Launchers(Started):
     def test_programs_that_exec_others(self):
         self.lzy_run([MPIEXEC, "-n", "2", "sh", "-c", 'exec env A=b "$0" plain data', CLIENT])
         self.assert_protected()
@@ -136,6 +139,49 @@ class Launchers(Layer):
         self.lzy_run([*srun, "3", CLIENT, "set", "set"], ["--set", "set.%r", "--parity", "1"])
         self.assertEqual(self.verify("set.%r"), 0)
         self.assertEqual(sorted(name for name in self.files() if name.startswith(".LZY.")), [".LZY.set.0", ".LZY.set.1", ".LZY.set.2"])
+
+
+class Watched(Started):
+    """--sweep and --explain beside MPI-IO: what the layer committed is left alone, and told as such."""
+
+    def commits(self):
+        """Names of datasets, in the order of their commits."""
+        with open(self.path("commits"), encoding="utf-8") as file:
+            return [os.path.basename(json.loads(line)["path"]) for line in file]
+
+    def told(self, done):
+        return [line.removeprefix("lzy-run:   ") for line in done.stderr.splitlines() if line.startswith("lzy-run:   ")]
+
+    def test_what_mpi_io_committed_is_left_alone(self):
+        script = '"$0" -n 2 "$1" plain data; "$0" -n 3 "$1" set set; echo > log'
+        done = self.lzy_run(["sh", "-c", script, MPIEXEC, CLIENT], ["--sweep", ".", "--explain", "--set", "set.%r", "--report", "commits"])
+        self.assertEqual(sorted(self.commits()), ["data", "log", "set.%r"])
+        self.assertEqual(self.told(done), ["commits: other; not protected: it is the file of option report", "data: MPI-IO; protected",
+                                           "log: other; protected by --sweep", "set.%r (3 files): MPI-IO; protected"])
+        self.assertIn("the command wrote 5 files; all are protected, 1 of them by the sweep", done.stderr)
+
+    def test_what_changed_after_its_commit_is_committed_again(self):
+        done = self.lzy_run(["sh", "-c", '"$0" -n 2 "$1" plain data; echo >> data', MPIEXEC, CLIENT], ["--explain"])
+        self.assertEqual(self.told(done), ["data: MPI-IO; not protected: it changed after its last commit, or its commit failed; "
+                                           "type lzy-protect data"])
+        self.lzy_run(["sh", "-c", '"$0" -n 2 "$1" plain data; echo >> data', MPIEXEC, CLIENT], ["--sweep", "."])
+        self.assert_protected()
+
+    def test_why_mpi_io_is_not_protected(self):
+        cases = {"option exclude leaves it out": ["--exclude", "dat*"], "option include leaves it out": ["--include", "other"]}
+        for why, options in cases.items():
+            done = self.lzy_run([MPIEXEC, "-n", "2", CLIENT, "plain", "data"], ["--explain", *options])
+            self.assertEqual(self.told(done), [f"data: MPI-IO; not protected: {why}"])
+
+    def test_one_lzy_run_in_each_rank(self):
+        """That of rank 0 sweeps, when the other ranks have ended."""
+        script = f'"$0" set set; if [ {RANK} = 0 ]; then echo > first; else while [ ! -e first ]; do :; done; echo > last; fi'
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LZY_")}
+        done = subprocess.run([MPIEXEC, "-n", "2", LZY_RUN, "--sweep", ".", "--set", "set.%r", "--report", "commits", "--", "sh", "-c",
+                               script, CLIENT], cwd=self.dir, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(self.commits()), ["first", "last", "set.%r"])
+        self.assertEqual(done.stderr.count("--sweep:"), 1)
 
 
 class Linked(Layer):

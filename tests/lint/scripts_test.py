@@ -1,7 +1,8 @@
-"""scripts/test-mpi as far as it installs nothing, and what makes its results."""
+"""scripts/test-mpi and scripts/matrix as far as they install nothing, and what makes results of the former."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,34 @@ class TestMpi(unittest.TestCase):
                 self.assertIn("openmpi4-romio", done.stderr)
                 for name in arguments[:1]:
                     self.assertIn(f"'{name}'" if len(arguments) == 1 else "not 2", done.stderr)
+
+
+class Matrix(unittest.TestCase):
+    def run_it(self, *arguments, **more):
+        return subprocess.run([os.path.join(SCRIPTS, "matrix"), *arguments], cwd="/", capture_output=True, text=True, check=False,
+                              timeout=60, **more)
+
+    def test_list(self):
+        done = self.run_it("--list")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["debian12", "debian13"])
+
+    def test_unknown_names_are_refused(self):
+        for arguments in [["debian11"], ["debian12", "x"], [""], [], ["--command"], ["--no-such"]]:
+            with self.subTest(arguments=arguments):
+                done = self.run_it(*arguments)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertEqual(done.stdout, "")
+                self.assertTrue(done.stderr)
+
+    def test_what_it_needs_is_said_before_any_work(self):
+        with tempfile.TemporaryDirectory(prefix="lzy-scripts-") as path:
+            for program in ("bash", "cat", "dirname", "env", "git", "id"):
+                if shutil.which(program):
+                    os.symlink(shutil.which(program), os.path.join(path, program))
+            done = self.run_it("debian13", env={"PATH": path})
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("mmdebstrap is not installed" if os.geteuid() == 0 else "run this as root", done.stderr)
 
 
 class Results(unittest.TestCase):

@@ -133,6 +133,8 @@ std::string StampText(StampNote note, const std::string& path) {
       return fmt::format("  times differ from the last commit, content proven; to record the new times: lzy-verify --repair {}\n", path);
     case StampNote::kRacy:
       return fmt::format("  committed within one tick of the file system's clock, content proven; to record that: lzy-verify --repair {}\n", path);
+    case StampNote::kMoved:
+      return fmt::format("  its sidecar has the name of another file, content proven; to give it the right name: lzy-protect {}\n", path);
     case StampNote::kTaken:
       return "  content proven: the times of now were recorded\n";
   }
@@ -173,6 +175,7 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
       if (report.unjudged && !report.unchecked.empty()) {
         return fmt::format("  its data may be right; to commit them as they are: lzy-protect {}\n", path);
       }
+      if (report.status.code() == Code::kBeyondRepair) return BeyondRepairText(report, action, path, again);
       return fmt::format("  protect it with: lzy-protect {}\n", path);
   }
   return "";

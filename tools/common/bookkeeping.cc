@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+
+#include "base/file.h"
+#include "sidecar/names.h"
 
 namespace lzy {
 
@@ -72,6 +76,21 @@ void Bookkeeping::AddRun(double seconds, std::uint64_t bytes, const std::string&
   Flush();
   if (!catalog_) return;
   if (Status noted = catalog_->NoteRun(tool_, WallClockNs(), seconds, bytes, how); !noted.ok()) Drop(noted);
+}
+
+std::vector<std::string> DirectoriesInCatalog(const Options& options) {
+  constexpr std::size_t kMost = 4096;
+  const std::string path = CatalogInUse(options);
+  auto catalog = path.empty() ? Result<Catalog>(Code::kNotFound, path) : Catalog::Open(path, DatabaseMode::kRead);
+  const auto datasets = catalog.ok() ? catalog->Datasets() : Result<std::vector<CatalogDataset>>(catalog.status());
+  std::set<std::string> directories;
+  for (const CatalogDataset& dataset : datasets.ok() ? *datasets : std::vector<CatalogDataset>{}) {
+    const bool many = dataset.kind == "set" && HasRankPlaceholder(DirectoryOf(dataset.path));
+    for (std::uint32_t rank = 0; rank < (many ? dataset.devices : 1) && directories.size() < kMost; ++rank) {
+      directories.insert(DirectoryOf(dataset.kind == "set" ? ExpandPattern(dataset.path, rank) : dataset.path));
+    }
+  }
+  return {directories.begin(), directories.end()};
 }
 
 }  // namespace lzy

@@ -52,4 +52,7 @@ class Bookkeeping {
   std::vector<DatasetReport> news_;
 };
 
+/// The directories in which the catalogue knows protected files, up to a few thousand. Empty if it cannot be read.
+std::vector<std::string> DirectoriesInCatalog(const Options& options);
+
 }  // namespace lzy

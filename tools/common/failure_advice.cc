@@ -86,6 +86,35 @@ std::string PlaceAdvice(FileSystem& fs, const DatasetReport& report, const Datas
       Printable(directory));
 }
 
+// What has the name of a file that is lost, and a free name for it.
+std::string MoveAway(FileSystem& fs, const std::string& path) {
+  std::string away = path + ".away";
+  while (fs.Stat(away, /*follow=*/false).ok()) away += "1";
+  return fmt::format("mv {} {}", ShellQuote(path), ShellQuote(away));
+}
+
+// A link that has the name of a lost file. Where it leads to a file without a sidecar, the lost one may just have been moved
+// there.
+std::string LinkText(FileSystem& fs, const std::string& path) {
+  const auto real = fs.RealPath(path);
+  const auto sidecar = SidecarPath(path), there = SidecarPath(real.ok() ? *real : path);
+  const bool free = real.ok() && sidecar.ok() && there.ok() && !fs.Stat(*there, /*follow=*/false).ok();
+  std::string out;
+  if (free) {
+    out = fmt::format("  {} is a symbolic link to {} now; if the file was moved there, its sidecar belongs there, too: mv {} {}\n",
+                      Printable(path), Printable(*real), ShellQuote(*sidecar), ShellQuote(*there));
+  }
+  return out + fmt::format("  {} is a symbolic link now; first move it away: {}\n", Printable(path), MoveAway(fs, path));
+}
+
+// A link that leads to no protected file, beside the sidecar of the file that had its name.
+std::string LinkAdvice(FileSystem& fs, const DatasetRef& dataset, const std::string& repeated) {
+  const auto sidecar = SidecarPath(dataset.path);
+  const bool replaced = dataset.kind == DatasetKind::kShared && fs.ReadLink(dataset.path).ok() && sidecar.ok() && PeekSidecar(fs, *sidecar).ok();
+  if (!replaced) return "";
+  return fmt::format("{}  restore with: lzy-restore {}{}\n", LinkText(fs, dataset.path), repeated, ShellQuote(dataset.path));
+}
+
 }  // namespace
 
 std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
@@ -97,17 +126,26 @@ std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
   for (const std::string& path : lost) {
     const auto there = fs.Stat(path, /*follow=*/false);
     if (!there.ok() || there->type == FileStat::Type::kRegular) continue;
-    std::string away = path + ".away";
-    while (fs.Stat(away, /*follow=*/false).ok()) away += "1";
-    const char* const what = there->type == FileStat::Type::kDirectory ? "a directory" : fs.ReadLink(path).ok() ? "a symbolic link" : "no regular file";
-    out += fmt::format("  {} is {} now; first move it away: mv {} {}\n", Printable(path), what, ShellQuote(path), ShellQuote(away));
+    if (fs.ReadLink(path).ok()) {
+      out += LinkText(fs, path);
+      continue;
+    }
+    const char* const what = there->type == FileStat::Type::kDirectory ? "a directory" : "no regular file";
+    out += fmt::format("  {} is {} now; first move it away: {}\n", Printable(path), what, MoveAway(fs, path));
   }
   return out;
 }
 
 std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, Action action,
-                               const std::string& repeated) {
+                               const std::string& repeated, bool all_seen) {
   if (std::string obstacle = Obstacle(fs, dataset); !obstacle.empty()) return obstacle;
+  if (report.status.code() == Code::kUnprotected) {
+    if (std::string link = LinkAdvice(fs, dataset, repeated); !link.empty()) return link;
+  }
+  if (report.status.code() == Code::kUnprotected && all_seen && dataset.members.size() == 1 && !HasSidecar(fs, dataset)) {
+    return fmt::format("  only one file matches, and a set has at least two. To protect it alone: lzy-protect {}{}\n", repeated,
+                       ShellQuote(dataset.members.begin()->second));
+  }
   return FailureAdvice(report, RuinedSidecar(fs, dataset), repeated, HasSidecar(fs, dataset)) +
          AdviceBeforeRestore(fs, report) + PlaceAdvice(fs, report, dataset, action);
 }

@@ -11,9 +11,10 @@
 namespace lzy {
 
 /// What to do now that `report.status` says that `action` failed for `dataset`: lines, or nothing if there is no
-/// advice. `repeated`: see ReportText. Local; changes nothing.
+/// advice. `repeated`: see ReportText. `all_seen`: there are no other ranks, so `dataset` has all members. Local; changes
+/// nothing.
 std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, Action action,
-                               const std::string& repeated);
+                               const std::string& repeated, bool all_seen);
 
 /// How to move away what has the name of a lost file, such as a directory: a restore does not replace it. Lines, or
 /// nothing. Local; changes nothing.

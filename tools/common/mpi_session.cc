@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/launcher_variables.h"
 #include "mpi/mpi_communicator.h"
 #include "mpi/versions.h"
 
@@ -15,10 +16,7 @@ namespace {
 
 /// True if the environment has what MPI launchers (PMI, PMIx, Open MPI, hydra) leave there.
 bool UnderMpiLauncher() {
-  // SLURM_PROCID is not among them: it is also set in batch scripts, where no MPI was started. srun gives its tasks
-  // the variables of PMI or PMIx if it is to start MPI programs.
-  for (const char* name : {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_PORT", "PMIX_RANK", "PMIX_NAMESPACE",
-                           "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+  for (const char* name : kLauncherVariables) {
     if (std::getenv(name) != nullptr) return true;
   }
   return false;

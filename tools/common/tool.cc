@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -26,6 +27,7 @@
 #include "common/mpi_session.h"
 #include "common/progress.h"
 #include "merkle/hash.h"
+#include "names/contents.h"
 #include "objects/name.h"
 #include "request/commit_record.h"
 #include "sidecar/names.h"
@@ -270,7 +272,7 @@ std::vector<DatasetRef> ToolRun::DatasetsOf(const std::string& path) {
 
 void ToolRun::HandlePath(const std::string& path) {
   if (tool_.before_path && tool_.before_path(*this, path)) return;
-  HandleAll(path, DatasetsOf(path));
+  HandleAll(DatasetsOf(path));
 }
 
 void ToolRun::HandleArranged() {
@@ -284,26 +286,25 @@ void ToolRun::HandleArranged() {
   }
   seen_.clear();
   if (Status arranged = tool_.arrange(*this, all); !arranged.ok()) return Fail(arranged);
-  HandleAll("", all);
+  HandleAll(all);
 }
 
 bool ToolRun::HadEnough() {
   return tool_.enough && OnAnyRank(comm_, tool_.enough());
 }
 
-void ToolRun::HandleAll(const std::string& path, const std::vector<DatasetRef>& datasets) {
+void ToolRun::HandleAll(const std::vector<DatasetRef>& datasets) {
   // What is handled side by side, and told when all of it is done.
   constexpr std::size_t kOfARank = 256;
   const std::size_t most = kOfARank * static_cast<std::size_t>(comm_.size());
   for (std::size_t i = 0; i < datasets.size() && !interrupted_ && !HadEnough(); i += most) {
     const auto begin = datasets.begin() + static_cast<std::ptrdiff_t>(i);
     const std::size_t some = std::min(most, datasets.size() - i);
-    HandleSome(path, {begin, begin + static_cast<std::ptrdiff_t>(some)}, i, datasets.size());
+    HandleSome({begin, begin + static_cast<std::ptrdiff_t>(some)}, i, datasets.size());
   }
 }
 
-void ToolRun::HandleSome(const std::string& path, std::vector<DatasetRef> datasets, std::size_t before,
-                         std::size_t total) {
+void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, std::size_t total) {
   // Only between datasets: a dataset that was begun is ended by the engine, which looks at context.stop.
   if (Interrupted()) {
     if (unfinished_.empty()) unfinished_ = datasets.front().path;
@@ -332,16 +333,17 @@ void ToolRun::HandleSome(const std::string& path, std::vector<DatasetRef> datase
       if (HadEnough()) continue;
       reports[i] = HandleOne(datasets[i]);
     }
-    if (!HasGone(path, datasets[i], *reports[i])) Tell(datasets[i], *std::move(reports[i]));
+    if (!HasGone(datasets[i], *reports[i])) Tell(datasets[i], *std::move(reports[i]));
   }
 }
 
 // Other programs go on while a directory is gone through. lzy-protect needs the file, the others a sidecar.
-bool ToolRun::HasGone(const std::string& path, const DatasetRef& dataset, const DatasetReport& report) {
+bool ToolRun::HasGone(const DatasetRef& dataset, const DatasetReport& report) {
   const bool makes = tool_.resolve() == Resolve::kProtectable;
-  if (dataset.path == path || dataset.kind != DatasetKind::kShared) return false;
+  if (dataset.kind != DatasetKind::kShared || report.status.code() == Code::kInterrupted) return false;
   if (report.status.ok() && (!makes || ExitCodeOf(report) == 0)) return false;
-  if (report.status.code() == Code::kInterrupted) return false;
+  const bool named = std::ranges::find(arguments_.paths, dataset.path) != arguments_.paths.end();
+  if (named) return false;
   const bool here = makes ? fs_->Stat(dataset.path).ok() : FindSidecar(*fs_, dataset.path).ok();
   const auto anywhere = comm_.AllReduceMax(here);
   return anywhere.ok() && *anywhere == 0;
@@ -430,7 +432,7 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   // The report, then what to type next.
   const std::string repeated = RepeatedOptions(options_);
   Say(ReportText(report, tool_.action(), {state, AdviceBeforeRestore(*fs_, report), repeated, tool_.again ? tool_.again() : std::string()}));
-  if (!report.status.ok()) Say(AdviceAfterFailure(*fs_, report, dataset, tool_.action(), repeated));
+  if (!report.status.ok()) Say(AdviceAfterFailure(*fs_, report, dataset, tool_.action(), repeated, comm_.size() == 1));
   // --log=info: where the time went.
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
     PrintOnStderr(fmt::format("{}: {}", report.path, PhasesText(report.phases)));
@@ -456,6 +458,8 @@ int ToolRun::Run() {
       tool_.needs_books ? Fail({Code::kIo, text}) : Warn(text);
     });
   }
+  // What is proven elsewhere must not be overwritten, though the command names one dataset only.
+  if (keeps_books) AddToReach(*fs_, [this] { return DirectoriesInCatalog(options_); });
   if (tool_.run) {
     tool_.run(*this);
   } else if (tool_.arrange) {

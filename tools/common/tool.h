@@ -86,12 +86,12 @@ class ToolRun {
   void EndBooks(int exit_code, double seconds);
   /// All datasets of one PATH; some neighbours of its list; one dataset. Collective.
   void HandlePath(const std::string& path);
-  void HandleAll(const std::string& path, const std::vector<DatasetRef>& datasets);
-  void HandleSome(const std::string& path, std::vector<DatasetRef> datasets, std::size_t before, std::size_t total);
+  void HandleAll(const std::vector<DatasetRef>& datasets);
+  void HandleSome(std::vector<DatasetRef> datasets, std::size_t before, std::size_t total);
   DatasetReport HandleOne(const DatasetRef& dataset);
   /// True on all ranks if the dataset was found by a look through a directory, could not be handled, and is not there
   /// any more: somebody renamed or removed the file meanwhile. Collective if the dataset could not be handled.
-  bool HasGone(const std::string& path, const DatasetRef& dataset, const DatasetReport& report);
+  bool HasGone(const DatasetRef& dataset, const DatasetReport& report);
   /// Counts a report, and prints it.
   void Tell(const DatasetRef& dataset, DatasetReport report);
   /// Drops datasets that all ranks have met before. Collective.

@@ -1,0 +1,29 @@
+#pragma once
+// Which files a program opened for writing with MPI-IO, as the layer saw it, and why some of them are not protected. For
+// lzy-run, which makes an empty file, names it in a variable, and reads it when the program has ended.
+//
+// A process that cannot append to the file (it may be on another machine) tells nothing. What lzy-run says of a file that
+// nobody told of is true all the same (tools/common/written.h).
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace lzy {
+
+/// The variable that names the file. Not an option: only lzy-run sets it.
+inline constexpr char kOpenedVariable[] = "LZY_OPENED";
+
+struct OpenedRecord {
+  std::string path;     ///< absolute, links resolved
+  std::string why_not;  ///< empty: the layer protects it
+  bool operator==(const OpenedRecord&) const = default;
+};
+
+/// Appends to `file`, which must exist, by one write(2). Local; from any thread. kIo: nothing was written.
+Status AppendOpened(const std::string& file, const OpenedRecord& record);
+/// All records, in their order. A last one that is cut short is left out.
+std::vector<OpenedRecord> ReadOpened(const std::string& file);
+
+}  // namespace lzy

@@ -1,0 +1,32 @@
+#include "hooks/reports/opened.h"
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "base/status.h"
+#include "request/opened_record.h"
+
+namespace lzy::hooks {
+
+// A file that is opened again and again is noted once, as long as nothing about it changes. Nothing here is ever destroyed:
+// files may be opened at exit.
+void NoteOpened(const std::string& path, const std::string& why_not) noexcept {
+  // Without a note, or without memory for it, lzy-run says less.
+  (void)NoThrow([&]() -> Status {
+    static const char* const given = std::getenv(kOpenedVariable);
+    if (given == nullptr || path.empty()) return Status::Ok();
+    static const auto& file = *new std::string(given);
+    static auto& mutex = *new std::mutex;
+    static auto& noted = *new std::map<std::string, std::string>;
+    {
+      const std::lock_guard lock(mutex);
+      const auto [at, is_new] = noted.try_emplace(path, why_not);
+      if (!is_new && at->second == why_not) return Status::Ok();
+      at->second = why_not;
+    }
+    return AppendOpened(file, {path, why_not});
+  });
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,27 @@
+#pragma once
+// A command that lzy-run waits for. To the one who started lzy-run, it is as if he had started the command: signals go to the
+// command, and its end is told as lzy-run's own.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace lzy {
+
+/// How a command ended.
+struct ChildEnd {
+  int error = 0;      ///< errno, if it could not be started; then the others say nothing
+  int exit_code = 0;  ///< if no signal ended it
+  int signal = 0;     ///< that ended it
+};
+
+/// Starts `words` (looked up in PATH) and waits for its end. Signals that another process sends to this one meanwhile are
+/// sent on; those of the terminal go to both anyway. If this process is killed, so is the command. `prepare`: called in the new
+/// process just before it becomes the command; only for calls that are safe between fork and exec in a program of one thread.
+/// Not thread-safe: one command at a time.
+ChildEnd RunChild(std::vector<std::string> words, const std::function<void()>& prepare = {});
+
+/// Ends this process as the command ended: by the same signal, or with the same exit code.
+[[noreturn]] void EndLike(const ChildEnd& end);
+
+}  // namespace lzy

@@ -1,0 +1,95 @@
+#pragma once
+// What a command under lzy-run wrote, and what of it is protected: for --sweep, --explain and --summary.
+//
+// The truth comes from three sources, none of which guesses. Two looks at directories (names/changes) tell what was made or
+// changed, whichever calls did it. Sidecars tell what is protected as it is now. The layer tells what was opened for writing
+// with MPI-IO, and why it does not protect it (request/opened_record).
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "names/changes.h"
+#include "names/protect_paths.h"
+#include "request/opened_record.h"
+#include "request/options.h"
+
+namespace lzy {
+
+class Written {
+ public:
+  struct Wish {
+    std::vector<std::string> sweep;  ///< directories; they may be made later
+    bool explain = false;
+    bool summary = false;
+    bool any() const { return !sweep.empty() || explain || summary; }
+  };
+
+  Written(const Wish& wish, const Options& options);
+  ~Written();
+  Written(const Written&) = delete;
+  Written& operator=(const Written&) = delete;
+
+  /// kInvalidArgument: one of the directories is something else.
+  Status Check() const;
+  /// Before the command: looks, and sets the variable by which the layer tells what it sees.
+  void LookBefore();
+  /// After the command: looks again.
+  void LookAfter();
+  /// Protects what was made or changed below the directories of --sweep and is not protected, with the program
+  /// `lzy_protect`. Tells on stderr what came of it.
+  void Sweep(const std::string& lzy_protect);
+  /// Prints on stderr what was asked for.
+  void Tell() const;
+  /// Removes what LookBefore made. The destructor does it, too.
+  void Clean();
+
+ private:
+  struct File {
+    bool by_mpi_io = false;       ///< the layer told of it
+    bool while_it_ran = false;    ///< committed before the command ended
+    bool below_sweep = false;
+    bool is_protected = false;    ///< as it is now
+    std::string why_not;          ///< what keeps it from being protected; empty: nothing that is known
+    bool left_out = false;        ///< the user, or sense, wants it so
+  };
+  /// Files that have the same fate, by the PATH that stands for them.
+  struct Group {
+    std::string path;
+    std::size_t files = 0;
+    File file;
+  };
+
+  void Add(const std::string& path, const FileStat& stat);
+  void JudgeAll();
+  std::vector<std::string> ToSweep() const;
+  void TellOfSweep(std::size_t wanted) const;
+  std::vector<Group> Groups() const;
+  void Explain() const;
+  void Summarize() const;
+  static std::string Way(const File& file);
+  /// Whether it is protected, and if not, why, and what to do.
+  std::string Fate(const Group& group) const;
+  /// As the user would type it.
+  std::string Shown(const std::string& path) const;
+  std::set<std::string> Shown(const std::vector<std::string>& paths) const;
+  /// For paths as they are shown. Many are replaced by their directories.
+  static std::string ProtectCommand(const std::set<std::string>& paths);
+
+  FileSystem& fs_;
+  const Wish wish_;
+  const Options options_;
+  const std::string here_;                ///< the current directory
+  std::vector<std::string> sweep_;        ///< absolute, links resolved
+  std::unique_ptr<TreeLook> before_;
+  std::string records_;                   ///< the file of the layer's records; empty: none
+  std::int64_t began_ns_ = 0;
+  std::map<std::string, File> files_;     ///< by path
+  std::vector<Status> troubles_;
+};
+
+}  // namespace lzy
