@@ -209,9 +209,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   }
   for (const FileView& file : view_.files()) missing = missing || !file.present;
   if (request_.parity_anew) {
-    // A commit ends all intents, and whoever repairs must not end that of a program.
-    const bool written = std::ranges::any_of(view_.files(), [](const FileView& file) { return file.intent.has_value(); });
-    if (missing || written || stale + at_risk + damaged > 0 || report_.another || report_.unjudged) return true;
+    if (missing || !IsProvenWhole()) return true;
     HoldUndamaged();
     report_.damage.clear();
     return false;
@@ -245,6 +243,14 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   report_.unchecked.clear();
   report_.unjudged = false;
   return false;
+}
+
+// Whether each byte of the data has a committed hash that it has just been found to have, and nobody's epoch is open: a commit
+// ends all intents, and whoever repairs must not end that of a program.
+bool Protector::IsProvenWhole() const {
+  if (report_.another || report_.unjudged || !report_.unchecked.empty() || !view_.unknown_ranks.empty()) return false;
+  if (std::ranges::any_of(report_.damage, [](const Damage& d) { return !d.transient && d.part != DamagePart::kParity; })) return false;
+  return std::ranges::all_of(view_.files(), [](const FileView& file) { return file.sidecar_usable() && !file.intent; });
 }
 
 // Copied over another file, or exchanged by copies: the next repair would take that content for rot.
@@ -381,6 +387,8 @@ std::uint64_t Protector::LargestFile() const {
 // Without a commit before, there is nothing to hold to leaves, and what lzy-protect commits has just been judged.
 Result<std::uint32_t> Protector::AgreeOnBlockSize(const Options& options, std::uint64_t largest,
                                                   std::span<const FileView* const> own) {
+  // A program may have kept a size that is not the automatic one, and parity made anew must be of the same blocks.
+  if (request_.parity_anew) return view_.superblock.block_size;
   const std::uint32_t wanted = ChooseBlockSize(options.block_size, largest);
   if (!request_.touched) return wanted;
   // The file's block size, if it is not `size`, and if something in it that the program did not write differs.

@@ -311,6 +311,8 @@ Status MakeParityAgain(const Context& context, const DatasetRef& dataset, Datase
   for (Damage& d : report.damage) d.repaired = d.repaired || d.cause == DamageCause::kEncoding;
   std::tie(report.uuid, report.generation, report.commit_time_ns) = std::tie(done.uuid, done.generation, done.commit_time_ns);
   report.warnings.insert(report.warnings.end(), done.warnings.begin(), done.warnings.end());
+  // What rotted after it was judged keeps its hash, and is told.
+  std::ranges::move(done.damage, std::back_inserter(report.damage));
   report.state = StateAfter(report);
   return Status::Ok();
 }

@@ -5,6 +5,7 @@
 #include <isa-l/erasure_code.h>
 
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "erasure/codec.h"
