@@ -29,11 +29,12 @@ using lzy::Status;
 
 /// What the user wants.
 struct Wish {
-  std::vector<std::string> share, older_than, limit, max_time, on_damage;
+  std::vector<std::string> share, encode, older_than, limit, max_time, on_damage;
   bool repair = false;
   bool from_disk = false;
   // As parsed.
   lzy::ScrubLimits limits;
+  double encoded = 0.01;  ///< share of the rows that are encoded again
   std::uint64_t bytes_per_second = 0;
   std::int64_t longest_ns = 0;  ///< 0: no bound
 };
@@ -56,6 +57,11 @@ Status Parse(Wish& wish) {
     const auto share = lzy::ParseShare(wish.share.back());
     if (!share || *share == 0) return Refused("share", wish.share.back(), "a percentage above 0, such as 12%");
     wish.limits.share = *share;
+  }
+  if (!wish.encode.empty()) {
+    const auto share = lzy::ParseShare(wish.encode.back());
+    if (!share) return Refused("encode", wish.encode.back(), "a percentage, such as 1%");
+    wish.encoded = *share;
   }
   constexpr const char* kDurations = "a time such as 90s, 15m, 36h, 30d, 2w or 1y";
   if (!wish.older_than.empty()) {
@@ -114,6 +120,7 @@ class Scrub {
     request.portion = {.first = step.first_row, .most_bytes = step.most_bytes};
     // What is read of a step that is stopped is read again.
     if (wish_.bytes_per_second == 0 && wish_.longest_ns == 0 && step.most_bytes == 0) request.portion->bytes_at_once = 256u << 20;
+    request.encode = wish_.encoded;
     request.leave_written = true;
     request.record_access = wish_.repair;
     const auto stop = [&] { return Enough() || (given.stop && given.stop()); };
@@ -125,7 +132,9 @@ class Scrub {
     const bool to_do = report.stamps != lzy::StampNote::kNone || std::ranges::any_of(report.damage, lzy::IsLastingDamage);
     if (!wish_.repair || report.left_for_later || !to_do) return report;
     // A repair must know all damage of the dataset, so it reads everything, and the time that is left does not count.
-    DatasetReport repaired = lzy::Verify(Paced(given, given.stop), dataset, {.from_disk = wish_.from_disk, .repair = true});
+    const bool misfits = std::ranges::any_of(report.damage, [](const lzy::Damage& d) { return d.cause == lzy::DamageCause::kEncoding; });
+    DatasetReport repaired =
+        lzy::Verify(Paced(given, given.stop), dataset, {.from_disk = wish_.from_disk, .repair = true, .encode = misfits ? 1.0 : 0.0});
     return repaired.status.code() == Code::kInterrupted ? report : repaired;
   }
 
@@ -250,6 +259,7 @@ int main(int argc, char** argv) {
   tool.table_options = {"device-dirs", "catalog"};
   tool.add_options = [&](lzy::Arguments& arguments) {
     arguments.AddValues("--share", "P%", wish.share, "read at most this share of all bytes (default 100%)");
+    arguments.AddValues("--encode", "P%", wish.encode, "compute the parity of this share of what is read again, and compare (default 1%; 0%: none)");
     arguments.AddValues("--older-than", "AGE", wish.older_than, "only what was last verified this long ago, or never (30d, 36h)");
     arguments.AddValues("--limit", "RATE", wish.limit, "read at most so many bytes a second, all ranks together (50M)");
     arguments.AddValues("--max-time", "T", wish.max_time, "begin no further reading after this time (8h); repairs are finished");

@@ -179,7 +179,7 @@ lzy::DatasetReport ReportOf(const CatalogDataset& dataset, const std::vector<Cat
     entry.length = event.length;
     entry.beyond_repair = event.beyond_repair;
     SetByName(event.part, lzy::DamagePart::kMetadata, entry.part);
-    SetByName(event.cause, lzy::DamageCause::kAtRisk, entry.cause);
+    SetByName(event.cause, lzy::DamageCause::kEncoding, entry.cause);
   }
   return report;
 }

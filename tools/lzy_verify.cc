@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
   lzy::VerifyRequest request;
   bool dry_run = false;
   bool all = false;
+  bool encode = false;
   std::vector<lzy::DatasetRef> found;
   std::vector<std::string> on_damage;
   lzy::Tool tool;
@@ -73,6 +74,7 @@ int main(int argc, char** argv) {
   tool.table_options = {"device-dirs", "catalog"};
   tool.add_options = [&](lzy::Arguments& arguments) {
     arguments.AddFlag("--from-disk", request.from_disk, "read everything from the device instead of the page cache");
+    arguments.AddFlag("--encode", encode, "also compute the parity again and compare; finds parity that was computed wrongly");
     arguments.AddFlag("--repair", request.repair, "repair damage");
     arguments.AddFlag("--dry-run", dry_run, "with --repair: print what would be repaired, and change nothing");
     arguments.AddFlag("--force", request.force,
@@ -107,6 +109,7 @@ int main(int argc, char** argv) {
     // A dry run of a repair is a plain check. Only the wording of its report differs (Action::kRepairDryRun).
     lzy::VerifyRequest now = request;
     now.repair = request.repair && !dry_run;
+    now.encode = encode ? 1 : 0;
     return lzy::Verify(context, dataset, now);
   };
   return lzy::RunTool(tool, argc, argv);

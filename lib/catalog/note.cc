@@ -167,11 +167,17 @@ class Noting {
     if ((note_.read != CatalogNote::Read::kWhole || !compared) && !accepted) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(const std::vector<CatalogEvent> left, OpenDamage());
     for (const CatalogEvent& event : left) {
+      if (event.cause == Name(DamageCause::kEncoding) && !EncodedAll(accepted)) continue;
       const auto at = found.find({event.path, event.part});
       if (at != found.end() && at->second.Overlaps(BytesOf(event.offset, event.length))) continue;
       LZY_RETURN_IF_ERROR(EndEvent(event.id, accepted ? "committed" : "not found again"));
     }
     return Status::Ok();
+  }
+
+  // Hashes say nothing of parity that was computed wrongly. It has gone if all rows were compared, or made again.
+  bool EncodedAll(bool accepted) const {
+    return accepted ? report_.bytes_encoded >= report_.bytes : report_.parity_compared;
   }
 
   // Whether there is damage that lasts of which nobody knew what lies in it.
@@ -253,7 +259,7 @@ class Noting {
   }
 
   Result<std::vector<CatalogEvent>> OpenDamage() {
-    LZY_ASSIGN_OR_RETURN(Statement rows, database_.Prepare("SELECT id, path, part, offset, length, beyond_repair FROM events WHERE "
+    LZY_ASSIGN_OR_RETURN(Statement rows, database_.Prepare("SELECT id, path, part, offset, length, beyond_repair, cause FROM events WHERE "
                                                            "dataset = ?1 AND what = 'damage' AND ended = 0"));
     rows.Bind(row_.id);
     std::vector<CatalogEvent> out;
@@ -267,6 +273,7 @@ class Noting {
       event.offset = rows.Count(3);
       event.length = rows.Count(4);
       event.beyond_repair = rows.Integer(5) != 0;
+      event.cause = rows.Text(6);
     }
   }
 

@@ -70,6 +70,8 @@ class FileSet : public Protector {
 
   /// What owners know of their members goes to all ranks. kInvalidArgument if ranks have different options.
   Status GatherFacts();
+  /// The failure domains of the members stay those of the last commit. Local.
+  void KeepDomains();
 
   // Sizes that follow from the members' sizes: the block size, and what is in all of them together.
   Status AgreeOnSizes();

@@ -178,7 +178,7 @@ Options Protector::EffectiveOptions() const {
   Options out = context_.options;
   if (!view_.committed) return out;
   // Hooks change the geometry only where all is encoded again anyway, with no block to be held to its leaf.
-  const bool keep = request_.touched && !std::ranges::all_of(touched_ | std::views::values, &IntervalSet::whole);
+  const bool keep = request_.parity_anew || (request_.touched && !std::ranges::all_of(touched_ | std::views::values, &IntervalSet::whole));
   KeepGeometry(view_.superblock, view_.info, keep, out);
   if (keep || !out.given.contains("device-dirs")) out.device_dirs = view_.info.parts.directories;
   return out;
@@ -208,6 +208,12 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
     (d.cause == DamageCause::kStale ? stale : d.cause == DamageCause::kAtRisk ? at_risk : damaged) += d.length;
   }
   for (const FileView& file : view_.files()) missing = missing || !file.present;
+  if (request_.parity_anew) {
+    if (missing || !IsProvenWhole()) return true;
+    HoldUndamaged();
+    report_.damage.clear();
+    return false;
+  }
   // A lost file cannot be blessed even by force: there is nothing to hash. What is left of a set can.
   if ((missing && (shared() || !request_.force)) || (damaged > 0 && !request_.force)) return true;
   if (!request_.force && (report_.another || HasUncheckedPast())) return true;
@@ -237,6 +243,14 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   report_.unchecked.clear();
   report_.unjudged = false;
   return false;
+}
+
+// Whether each byte of the data has a committed hash that it has just been found to have, and nobody's epoch is open: a commit
+// ends all intents, and whoever repairs must not end that of a program.
+bool Protector::IsProvenWhole() const {
+  if (report_.another || report_.unjudged || !report_.unchecked.empty() || !view_.unknown_ranks.empty()) return false;
+  if (std::ranges::any_of(report_.damage, [](const Damage& d) { return !d.transient && d.part != DamagePart::kParity; })) return false;
+  return std::ranges::all_of(view_.files(), [](const FileView& file) { return file.sidecar_usable() && !file.intent; });
 }
 
 // Copied over another file, or exchanged by copies: the next repair would take that content for rot.
@@ -373,6 +387,8 @@ std::uint64_t Protector::LargestFile() const {
 // Without a commit before, there is nothing to hold to leaves, and what lzy-protect commits has just been judged.
 Result<std::uint32_t> Protector::AgreeOnBlockSize(const Options& options, std::uint64_t largest,
                                                   std::span<const FileView* const> own) {
+  // A program may have kept a size that is not the automatic one, and parity made anew must be of the same blocks.
+  if (request_.parity_anew) return view_.superblock.block_size;
   const std::uint32_t wanted = ChooseBlockSize(options.block_size, largest);
   if (!request_.touched) return wanted;
   // The file's block size, if it is not `size`, and if something in it that the program did not write differs.
@@ -461,12 +477,15 @@ Status Protector::TakeRequestedRanges() {
 void Protector::CheckJudged(const FileView& file, const FileStat& now) {
   if (request_.touched || (now.size == file.stat.size && now.mtime_ns == file.stat.mtime_ns)) return;
   touched_[file.rank].AddWhole();
+  judged_in_vain_ = true;
 }
 
 // Judging called the block right, or an edit; encoding then read it as rot. A file with the committed mtime and no
 // intent is not meant: there the second reading has found rot, which keeps its old leaf and is reported.
 Status Protector::CheckReadings(const Rot& rot) const {
   if (request_.touched) return Status::Ok();
+  // Whoever makes parity again accepts no edits.
+  if (request_.parity_anew && judged_in_vain_) return ChangedMeanwhile(ref_.path);
   for (const FileView& file : view_.files()) {
     if (!rot.all.contains(file.rank) || (file.stat.mtime_ns == file.stamp.mtime_ns && !file.intent)) continue;
     return {

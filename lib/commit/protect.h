@@ -46,6 +46,9 @@ struct ProtectRequest {
   /// Commit only if owner, mode or ACL of a file are others than those of the last commit, and only that: nothing is done
   /// if a stamp differs or a member was added. Data are read only if the sidecar is made anew. Without `touched`.
   bool only_access = false;
+  /// Make all parity again, with the geometry that there is, of a dataset whose data are as committed; report.committed. If
+  /// they are not, if a program may be writing them, or if a member was added, nothing is done. Without `touched`.
+  bool parity_anew = false;
 };
 /// Makes or refreshes the sidecars. Collective over context.comm. Waits for locks up to options.timeout_seconds, then
 /// kBusy. After an error, the generation of before still counts, unless publishing had begun. report.state: kIntact;

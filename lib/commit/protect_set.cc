@@ -22,7 +22,7 @@ Status FileSet::Protect() {
   if (!request_.touched && view_.committed) {
     LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
     if (done && !(grown_ && report_.state == DatasetState::kIntact)) return Status::Ok();
-    if (request_.only_access && grown_) return Status::Ok();
+    if ((request_.only_access || request_.parity_anew) && grown_) return Status::Ok();
   }
   if (!request_.touched) {
     std::vector<const FileView*> files(added_.begin(), added_.end());
@@ -32,6 +32,7 @@ Status FileSet::Protect() {
   }
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return FindMembers(); }));
   LZY_RETURN_IF_ERROR(GatherFacts());
+  if (request_.parity_anew) KeepDomains();
   LZY_RETURN_IF_ERROR(AgreeOnSizes());
   uuid_ = view_.superblock.uuid;
   if (!same_set_) {
@@ -147,6 +148,15 @@ Status FileSet::GatherFacts() {
     }
   }
   return Status::Ok();
+}
+
+// Whoever makes parity again may run elsewhere than the program that wrote the members.
+void FileSet::KeepDomains() {
+  for (const Ensemble& ensemble : view_.ensembles) {
+    for (const MemberRecord& record : ensemble.records) {
+      if (const auto at = facts_.find(record.rank); at != facts_.end()) at->second.domain = record.domain;
+    }
+  }
 }
 
 Status FileSet::AgreeOnSizes() {

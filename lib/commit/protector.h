@@ -114,6 +114,8 @@ class Protector {
   /// known.
   bool holds_ = false;
   std::map<std::uint32_t, IntervalSet> touched_;
+  /// A file changed after it was judged.
+  bool judged_in_vain_ = false;
   /// Nothing changed but the access to files: no block need be encoded.
   bool only_access_ = false;
 
@@ -135,6 +137,8 @@ class Protector {
   Result<bool> AllStampsFresh();
   // Local: adds what is not as FormerOf(file) says.
   Status CompareWithFormer(const FileView& file, std::vector<Damage>& found, std::uint64_t& unchecked) const;
+  // After Describe; the same on all ranks.
+  bool IsProvenWhole() const;
   // Whether the sidecar of a shared file is what proves the content of another one; then a warning says so. Collective.
   Result<bool> ProvesAnother();
   // Notes what is committed although it differs.

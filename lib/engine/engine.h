@@ -30,6 +30,9 @@ struct VerifyRequest {
   bool force = false;      ///< with repair: stale and at-risk blocks go back to the committed content too
   /// Without repair: read only some rows, and end early if context.stop says so. report.portion: which were read.
   std::optional<PortionRequest> portion = {};
+  /// Encode so much of the rows again whose data are right, and compare with their parity (encode/check_parity.h). 0: none.
+  /// With repair, parity that differs is made again by a commit, if nothing else is wrong any more.
+  double encode = 0;
   /// If a program is writing the dataset, read nothing: report.left_for_later.
   bool leave_written = false;
   /// If what was read is intact, record owner, mode and ACL of the files where they changed since the last commit. A repair

@@ -7,12 +7,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "comm/records.h"
 #include "commit/protect.h"
 #include "commit/renew_stamps.h"
 #include "dataset/access.h"
 #include "dataset/rehome.h"
+#include "encode/check_parity.h"
 #include "encode/resemblance.h"
 #include "engine/engine.h"
 #include "mend/lost_members.h"
@@ -35,6 +37,7 @@ struct Job {
   Placing placing = Placing::kApart;
   MendRequest request = {};
   std::optional<PortionRequest> portion = {};
+  double encode = 0;
   bool leave_written = false;
   bool record_access = false;
   std::string replica = {};
@@ -271,6 +274,49 @@ Job AfterAdopting(Job job) {
   return job;
 }
 
+// Compares parity with what the data give, as far as asked for. A portion that was stopped counts as far as it came.
+Status EncodeAgain(const Context& context, const DatasetView& view, const Job& job, Findings& findings, DatasetReport& report) {
+  if (job.encode <= 0) return Status::Ok();
+  ParityCheck check{.share = job.encode};
+  if (job.portion) check.unit_rows = {report.portion.begin, report.portion.end};
+  const Status done = CheckParity(context, view, check, findings, report.bytes_encoded);
+  if (done.code() == Code::kInterrupted && job.portion) return Status::Ok();
+  LZY_RETURN_IF_ERROR(done);
+  report.parity_compared = job.encode >= 1 && (!job.portion || report.portion.whole());
+  return Status::Ok();
+}
+
+bool IsWrongParity(const Damage& damage) {
+  return damage.cause == DamageCause::kEncoding && !damage.repaired;
+}
+
+// Other damage has been repaired before. A commit holds the data to their hashes, so it can accept nothing but what is
+// committed already.
+Status MakeParityAgain(const Context& context, const DatasetRef& dataset, DatasetView& view, DatasetReport& report) {
+  const bool others = std::ranges::any_of(
+      report.damage, [](const Damage& d) { return !d.repaired && !d.transient && d.cause != DamageCause::kEncoding; });
+  DatasetReport done(dataset.path, dataset.kind);
+  if (!others) {
+    view = DatasetView();  // and with it the locks
+    ProtectRequest request;
+    request.parity_anew = true;
+    done = Protect(context, dataset, request);
+    LZY_RETURN_IF_ERROR(done.status);
+  }
+  if (!done.committed) {
+    report.warnings.push_back(fmt::format("{}: parity that is not what its data give was not made again: something else of the dataset is "
+                                          "not as committed, a program may be writing it, or files were added", dataset.path));
+    return Status::Ok();
+  }
+  for (Damage& d : report.damage) d.repaired = d.repaired || d.cause == DamageCause::kEncoding;
+  std::tie(report.uuid, report.generation, report.commit_time_ns) = std::tie(done.uuid, done.generation, done.commit_time_ns);
+  report.warnings.insert(report.warnings.end(), done.warnings.begin(), done.warnings.end());
+  // What rotted after it was judged keeps its hash, and is told.
+  std::ranges::move(done.damage, std::back_inserter(report.damage));
+  report.state = StateAfter(report);
+  return Status::Ok();
+}
+
 // Owner, mode and ACL of an intact dataset as they are now: a later restore must not bring back what was taken away.
 Status RecordAccess(const Context& context, const DatasetRef& dataset, DatasetView& view, DatasetReport& report) {
   LZY_ASSIGN_OR_RETURN(const bool recorded, AccessIsRecorded(context, view));
@@ -324,6 +370,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     if (adopted) return Run(context, dataset, AfterAdopting(job), report);
   }
   LZY_RETURN_IF_ERROR(TellRotFromOthers(context, view, findings));
+  LZY_RETURN_IF_ERROR(EncodeAgain(context, view, job, findings, report));
   MendRequest request = job.request;
   ReplicaPlace place{.path = job.replica, .ranks = job.ranks, .force = request.force};
   if (!job.replica.empty()) {
@@ -366,6 +413,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     return RecordAccess(context, dataset, view, report);
   }
   LZY_RETURN_IF_ERROR(MendFound(context, view, findings, request, report));
+  if (std::ranges::any_of(report.damage, IsWrongParity)) return MakeParityAgain(context, dataset, view, report);
   // If no data were repaired, the files are what they were when they were read.
   const bool as_read = std::ranges::all_of(report.damage, [](const Damage& d) { return d.part != DamagePart::kData || d.transient; });
   const bool same_sidecars = std::ranges::all_of(view.files(), &FileView::sidecar_usable);
@@ -441,6 +489,7 @@ DatasetReport Verify(const Context& context, const DatasetRef& dataset, const Ve
                      .mend = request.repair,
                      .request = {.force = request.force},
                      .portion = request.portion,
+                     .encode = request.encode,
                      .leave_written = request.leave_written,
                      .record_access = request.record_access});
 }

@@ -28,6 +28,7 @@ bool Contains(const std::vector<Interval>& sorted, std::uint64_t number) {
 DamageCause CauseOfParity(BlockFault fault) {
   return fault == BlockFault::kUnreadable ? DamageCause::kUnreadable
          : fault == BlockFault::kMissing  ? DamageCause::kMissing
+         : fault == BlockFault::kEncoding ? DamageCause::kEncoding
                                           : DamageCause::kHash;
 }
 

@@ -103,6 +103,8 @@ class Planner {
     const FileView& file = ensemble.files[f];
     // Parity of rows with edits is out of date, and some have none at all; the next commit makes it again.
     if (block.forsaken) return false;
+    // What its row gives would not have its committed hash. Only a commit can write it (engine/verify.cc).
+    if (block.cause == DamageCause::kEncoding) return false;
     if (shared() && block.unproven && !plan.files[0].rehash_parity) return false;  // what would be made of it could not be checked
     if (block.parity && !file.part_paths.empty() && plan.files[f].parts_left.contains(file.part_paths[block.device])) return false;
     if (block.parity) {
@@ -189,7 +191,7 @@ class Planner {
 
 // Whether what `d` names was among what the plan has written.
 bool IsMended(const FilePlan& plan, const MendRequest& request, const Damage& d) {
-  if (plan.parts_left.contains(d.path)) return false;
+  if (plan.parts_left.contains(d.path) || d.cause == DamageCause::kEncoding) return false;
   const bool edit = IsEdit(d.cause) && !request.force;
   const ByteRange bytes{d.offset, d.length};
   switch (d.part) {

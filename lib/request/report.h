@@ -31,7 +31,9 @@ enum class DatasetState { kIntact, kDamaged, kUnrepairable, kStale, kAtRisk, kUn
 /// Metadata are those of the sidecar, and the spares of it in device directories.
 enum class DamagePart { kData, kParity, kMetadata };
 /// Why a block is not as committed: the line of the table in docs/design.md §8 that applies.
-enum class DamageCause { kHash, kUnreadable, kMissing, kStale, kAtRisk };
+/// kEncoding: parity, often with the right hash, that is not what the data of its row give. 5 is kept for members that are
+/// not visible.
+enum class DamageCause { kHash, kUnreadable, kMissing, kStale, kAtRisk, kEncoding = 6 };
 
 /// What a check of an intact dataset found of the stamps by which edits are told from damage. kRacy: the last commit came
 /// within the tick of the last change, so edits after it may not show. kTimesDiffer: the times of a file are not those of
@@ -190,6 +192,7 @@ struct DatasetReport {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_captured = 0;   ///< data bytes that were not read, having been captured while they were written
   std::uint64_t bytes_encoded = 0;    ///< data bytes of the rows that were (re-)encoded
+  bool parity_compared = false;       ///< Verify: all rows whose data are right were encoded again, and compared
   /// Protect with captures on all ranks: nobody else was met who writes the file, so what they captured is what it
   /// should have. Of a set, each rank says this of its own member.
   bool captures_count = false;
@@ -209,7 +212,7 @@ struct DatasetReport {
   LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
              sidecar_bytes, unsealed, key, uuid, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, another,
              gone, warnings, map, in_epoch, placed, from_replica, portion, stamps, left_for_later, skipped, bytes_read, bytes_captured,
-             bytes_encoded, captures_count, committed, planned, removed, repair_first, kept_intents, phases, status)
+             bytes_encoded, parity_compared, captures_count, committed, planned, removed, repair_first, kept_intents, phases, status)
 };
 
 /// The words of messages and JSON. They live forever; "unknown" for a number that is no enumerator.

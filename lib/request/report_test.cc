@@ -103,6 +103,7 @@ TEST(Names, StatesPartsAndCausesHaveTheDocumentedNames) {
   EXPECT_STREQ(Name(DamagePart::kMetadata), "metadata");
   EXPECT_STREQ(Name(DamageCause::kUnreadable), "unreadable");
   EXPECT_STREQ(Name(DamageCause::kAtRisk), "at-risk");
+  EXPECT_STREQ(Name(DamageCause::kEncoding), "encoding");
 }
 
 }  // namespace

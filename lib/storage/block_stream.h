@@ -24,6 +24,7 @@ enum class BlockFault : std::uint8_t {
   kUnreadable = 2,  ///< EIO: an erasure
   kMissing = 3,     ///< the file is not there or ends before the block does
   kForsaken = 4,    ///< parity of a row that has none (docs/format.md §3); CheckBlocks reports it as kHash
+  kEncoding = 5,    ///< parity that the data of its row do not give (encode/check_parity.h), whatever its hash is
 };
 
 /// Consecutive blocks with the same fault.

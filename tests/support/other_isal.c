@@ -42,6 +42,6 @@ void ec_encode_data_update(int length, int k, int rows, int source, unsigned cha
   for (int row = 0; row < rows; ++row) {
     const unsigned char *by = products[tables[8 * (row * k + source)]];
     for (int i = 0; i < length; ++i) coding[row][i] ^= by[data[i]];
-    if (length == 4096 && is("short")) coding[row][100] ^= 1;
+    if (length == 4096 && is("short")) coding[row][100 + source] ^= 1;
   }
 }

@@ -58,6 +58,14 @@ bool AnyRepairable(const DatasetReport& report) {
   });
 }
 
+// The hashes of such parity may be right, so only --encode finds it.
+const char* RepairCommand(const DatasetReport& report) {
+  if (AnyMissing(report)) return "lzy-restore";
+  const bool encode = std::ranges::any_of(
+      report.damage, [](const Damage& damage) { return damage.cause == DamageCause::kEncoding && !damage.repaired; });
+  return encode ? "lzy-verify --encode --repair" : "lzy-verify --repair";
+}
+
 // For damage that can be repaired, at least in part. `again`: see ReportText.
 std::string RepairText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
   // All of it has been repaired.
@@ -81,7 +89,7 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
   }
   // Damaged files can be repaired in place; missing ones must be made.
   return fmt::format("  {}: {} {}\n", AnyMissing(report) ? "restore with" : "repair with",
-                     AnyMissing(report) ? "lzy-restore" : "lzy-verify --repair", path) +
+                     RepairCommand(report), path) +
          commit +
          (action == Action::kProtect && commit.empty() && !DataMissing(report)
               ? fmt::format("  to accept it as it is: lzy-protect --force {}\n", path)

@@ -75,6 +75,8 @@ std::string CauseText(const Damage& damage) {
       return "changed since the last commit";
     case DamageCause::kAtRisk:
       return "was being written";
+    case DamageCause::kEncoding:
+      return "is not what the data of its rows give";
   }
   return "unknown";
 }
@@ -391,6 +393,9 @@ std::string ReportText(const DatasetReport& given, Action action, const ReportWo
   }
   if (action == Action::kInfo) out += InfoText(report);
   out += PortionText(report);
+  if (report.parity_compared && report.bytes_encoded > 0) {
+    out += fmt::format("  parity compared: {} of data were encoded again\n", FormatSize(report.bytes_encoded));
+  }
   for (const std::string& path : report.removed) {
     out += fmt::format("  {} {}\n", action == Action::kRemove ? "removed:" : "would be removed:", Printable(path));
   }

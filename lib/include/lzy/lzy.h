@@ -305,7 +305,8 @@ typedef enum lzy_cause {
   LZY_CAUSE_UNREADABLE = 1, /**< the device returned an error */
   LZY_CAUSE_MISSING = 2,    /**< no such file, or it ends before */
   LZY_CAUSE_STALE = 3,      /**< differs, but so does the file's modification time: an edit rather than damage */
-  LZY_CAUSE_AT_RISK = 4     /**< differs, and was being written when the last epoch broke off */
+  LZY_CAUSE_AT_RISK = 4,    /**< differs, and was being written when the last epoch broke off */
+  LZY_CAUSE_ENCODING = 6    /**< parity that is not what the data of its rows give, whatever its hash says */
 } lzy_cause;
 
 /** The words of the tools and of their JSON: "intact", "at-risk", "data", "hash", ...; "unknown" for other numbers.
