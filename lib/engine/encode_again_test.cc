@@ -99,7 +99,8 @@ class EncodeAgain : public ::testing::TestWithParam<int> {
 
 TEST_P(EncodeAgain, FindsAndMendsWrongParityOfRightHashes) {
   std::uint64_t seen = 0;
-  for (std::uint64_t round = 0; round < RoundsOf(kSanitized ? 5 : 25); ++round) {
+  const std::uint64_t rounds = RoundsOf(kSanitized ? 5 : 25);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     PutBack(scratch_.path(), {});
     ASSERT_NO_FATAL_FAILURE(Make(round));
     SCOPED_TRACE(sample_.Describe());
@@ -119,7 +120,9 @@ TEST_P(EncodeAgain, FindsAndMendsWrongParityOfRightHashes) {
     seen += wrong_.size();
     if (HasFailure()) return;
   }
-  EXPECT_GT(seen, 3u);
+  if (rounds >= 5) {  // a single sample may have no parity
+    EXPECT_GT(seen, 3u);
+  }
 }
 
 // A share of each portion, as lzy-scrub compares it.
