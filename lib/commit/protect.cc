@@ -227,7 +227,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   only_access_ = findings.clean() && !report_.unjudged && same_geometry && fresh;
   if (only_access_ && recorded) return true;
 
-  if (shared() && stale > 0 && !request_.force) {
+  if (stale > 0 && !request_.force) {
     LZY_ASSIGN_OR_RETURN(const bool needed, ProvesAnother());
     if (needed) return true;
   }
@@ -253,24 +253,35 @@ bool Protector::IsProvenWhole() const {
   return std::ranges::all_of(view_.files(), [](const FileView& file) { return file.sidecar_usable() && !file.intent; });
 }
 
-// Copied over another file, or exchanged by copies: the next repair would take that content for rot.
+// Copied over another file, or exchanged by copies: the next repair would take that content for rot. Of a set, members are asked for
+// that hold the content of another file themselves: two sets that exchanged their names prove each other.
 Result<bool> Protector::ProvesAnother() {
-  const FileView& file = view_.ensembles[0].files[0];
-  // Only a file of the same mtime could be taken for the other one: as a rule, times from an archive or a coarse clock.
-  constexpr std::int64_t kSecond = 1'000'000'000;
-  if (file.stamp.mtime_ns % kSecond != 0) return false;
-  std::string holder;
+  std::vector<Holder> mine;
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
-    if (comm_.rank() != 0) return;
-    const std::string real = FollowLink(context_.fs, ref_.path);
-    holder = FindHolder(context_.fs, file.sidecar_path, BaseNameOf(real), context_.options.key.get()).value_or("");
+    for (const FileView& file : view_.files()) {
+      const bool asked = shared() ? comm_.rank() == 0 : file.owner == comm_.rank() && !file.proven_by.empty() && file.sidecar_usable();
+      if (asked) AddHolder(file, mine);
+    }
   }));
-  LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, holder));
-  if (holder.empty()) return false;
-  report_.another = true;
-  report_.warnings.push_back(fmt::format("{}: '{}' holds what this file was at its last commit, and nothing else proves that. First commit "
-                                         "that one, or give the files their contents back", ref_.path, holder));
-  return true;
+  LZY_ASSIGN_OR_RETURN(const std::vector<Holder> all, UniteRecords(comm_, mine));
+  for (const Holder& one : all) {
+    report_.another = true;
+    report_.warnings.push_back(fmt::format("{}: '{}' holds what this file was at its last commit, and nothing else proves that. First commit "
+                                           "that one, or give the files their contents back", one.file, one.holder));
+  }
+  return !all.empty();
+}
+
+// Only a file of the same mtime could be taken for another shared one: as a rule, times from an archive or a coarse clock.
+void Protector::AddHolder(const FileView& file, std::vector<Holder>& mine) const {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  if (shared() && file.stamp.mtime_ns % kSecond != 0) return;
+  const std::string real = FollowLink(context_.fs, file.path);
+  const auto holder = FindHolder(context_.fs, file.sidecar_path, BaseNameOf(real), context_.options.key.get());
+  const bool is_member = holder && std::ranges::any_of(ref_.members, [&](const auto& member) {
+    return FollowLink(context_.fs, member.second) == JoinPath(DirectoryOf(real), *holder);
+  });
+  if (holder && !is_member) mine.push_back({file.path, *holder});
 }
 
 void Protector::WarnOfCommitting(std::uint64_t bytes, const char* what) {

@@ -139,8 +139,14 @@ class Protector {
   Status CompareWithFormer(const FileView& file, std::vector<Damage>& found, std::uint64_t& unchecked) const;
   // After Describe; the same on all ranks.
   bool IsProvenWhole() const;
-  // Whether the sidecar of a shared file is what proves the content of another one; then a warning says so. Collective.
+  // Whether a sidecar is what proves the content of another file; then a warning says so. Collective.
   Result<bool> ProvesAnother();
+  // A file that holds what `file` was at its last commit.
+  struct Holder {
+    std::string file, holder;
+    LZY_FIELDS(file, holder)
+  };
+  void AddHolder(const FileView& file, std::vector<Holder>& mine) const;
   // Notes what is committed although it differs.
   void WarnOfCommitting(std::uint64_t bytes, const char* what);
   // Sets holds_ and touched_ so that blocks found right must stay right, and damaged ones are encoded as they are.

@@ -10,6 +10,8 @@
 
 #include "dataset/lock.h"
 #include "names/lookup.h"
+#include "names/peek.h"
+#include "names/set_claim.h"
 #include "names/set_names.h"
 #include "sidecar/contents.h"
 #include "sidecar/names.h"
@@ -99,25 +101,26 @@ Voters VotersOf(const std::string& pattern, const std::map<std::uint32_t, Summar
 
 }  // namespace
 
-// The newest generation of the newest set counts. Within it, the dataset root that most members hold wins, so that one
+// The newest generation of the set that counts is what is judged. Within it, the dataset root that most members hold wins, so that one
 // forged or rotten sidecar does not speak for all.
 void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
                       std::set<std::uint32_t>& roll_forward) {
-  const Summary* newest = nullptr;
+  std::vector<SetClaim> claims;
+  std::vector<const Summary*> claimants;
   const Voters voters = VotersOf(view.ref.path, members);
   for (const auto& [rank, s] : members) {
     if (s.fault != SidecarFault::kNone || s.superblock.kind != DatasetKind::kSet) continue;
     if (s.superblock.state != SidecarState::kCommitted) continue;
     if (voters == Voters::kNamed && !RecordsItsName(view.ref.path, s)) continue;
     if (voters == Voters::kPresent && !s.present) continue;
-    // Within a set generations decide: clocks may be set back between two commits.
-    const bool newer = newest == nullptr || (s.superblock.uuid == newest->superblock.uuid
-                                                 ? s.superblock.generation > newest->superblock.generation
-                                                 : s.superblock.wall_time_ns > newest->superblock.wall_time_ns);
-    if (newer) newest = &s;
+    const Superblock& sb = s.superblock;
+    const bool same_file = s.present && IsSameFile(s.stat, sb.stamp);
+    claims.push_back({sb.uuid, sb.rank, sb.members, sb.generation, sb.wall_time_ns, same_file});
+    claimants.push_back(&s);
   }
-  if (newest == nullptr) return;
-  newest = SpokesmanOf(members, *newest);
+  const auto counts = WhichSetCounts(claims);
+  if (!counts) return;
+  const Summary* const newest = SpokesmanOf(members, *claimants[*counts]);
   view.committed = true;
   view.superblock = newest->superblock;
   const Uuid uuid = newest->superblock.uuid;

@@ -100,7 +100,7 @@ Status Mender::Run() {
   }
   LZY_RETURN_IF_ERROR(status);
   WarnOfOwners();
-  LZY_RETURN_IF_ERROR(WarnOfAccess());
+  LZY_RETURN_IF_ERROR(ShareWarnings());
   WarnOfParts();
   LZY_ASSIGN_OR_RETURN(const std::uint64_t again, comm_.AllReduceMax(stats_.rows_again));
   if (again > 0) report_.warnings.push_back(AgainText(again));
@@ -171,7 +171,8 @@ Status Mender::MakeWayFor(const FileView& file) {
   if (!file.present && there.ok() && !dangles) {
     const char* const what = there->type == FileStat::Type::kDirectory ? "a directory"
                              : context_.fs.ReadLink(file.path).ok() ? "a symbolic link"
-                                                                    : "not a regular file";
+                             : there->type == FileStat::Type::kRegular ? "a file of another dataset"
+                                                                       : "not a regular file";
     return {Code::kIo, fmt::format("{}: is {}; the lost file cannot have its name", file.path, what)};
   }
   if (!file.present && there.ok()) {
@@ -196,20 +197,16 @@ Status Mender::OpenDataOutput(FileView& file, FileMend& mend, std::uint64_t size
   return Status::Ok();
 }
 
-// The sidecar that is made again gets the name of its file. One of another dataset that is there, because files of two sets
-// exchanged their names, may be the last to know what it was made for.
-Status Mender::CheckOccupant(const FileView& file, const FileMend& mend) const {
-  if (request_.force) return Status::Ok();
+// The sidecar that is made again gets the name of its file. One of another dataset that is there, because files or sidecars were
+// moved, may be the last to know what it was made for.
+Result<bool> Mender::HasForeignOccupant(const FileView& file, const FileMend& mend) const {
   LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(mend.target));
   const auto peek = PeekSidecar(context_.fs, own);
-  if (!peek.ok() || !peek->committed || peek->uuid == view_.superblock.uuid) return Status::Ok();
-  // An older version of this set, as a node has it that was away.
-  if (peek->kind == DatasetKind::kSet && peek->name == view_.info.name && PatternFromTail(file.path, peek->name, peek->rank)) return Status::Ok();
+  const bool foreign = !request_.force && peek.ok() && peek->committed && peek->uuid != view_.superblock.uuid;
+  if (!foreign || file.proven_by.empty()) return foreign;
   // Without that sidecar, nothing would prove what the file holds that is there.
-  return {Code::kIo, fmt::format("{}: it is the sidecar of another file or set, and may be the last to know what that was; so {} was not "
-                                 "restored. {}", own, file.path,
-                                 file.present ? "If files exchanged their names, rename them back, then restore again"
-                                              : "Move the sidecar to another directory, then restore again")};
+  return Status(Code::kIo, fmt::format("{}: it is the sidecar of another file or set, and may be the last to know what that was; so {} was "
+                                       "not restored. If files exchanged their names, rename them back, then restore again", own, file.path));
 }
 
 // Parity goes to one of three places: a sidecar that is made again, parts in device directories, or the sidecar that
@@ -219,7 +216,7 @@ Status Mender::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& m
   if (mend.plan->rebuild_sidecar) {
     File* like = mend.new_data ? mend.new_data.get() : file.data.get();
     if (like == nullptr) return {Code::kIo, fmt::format("{}: the file is missing, so its sidecar alone cannot be rebuilt", file.path)};
-    LZY_RETURN_IF_ERROR(CheckOccupant(file, mend));
+    LZY_ASSIGN_OR_RETURN(mend.sets_aside, HasForeignOccupant(file, mend));
     LZY_ASSIGN_OR_RETURN(mend.new_sidecar,
                          Sidecar::Create(context_.fs, NewSidecarPath(mend.target), FreshContents(ensemble, f), *like));
     (void)mend.new_sidecar->file().Lock();  // as the data

@@ -10,10 +10,12 @@
 #include <iterator>
 #include <set>
 
+#include "base/printable.h"
 #include "comm/records.h"
 #include "dataset/parts.h"
 #include "mend/access.h"
 #include "mend/mender.h"
+#include "names/peek.h"
 #include "sidecar/commit_clock.h"
 #include "sidecar/names.h"
 
@@ -199,9 +201,9 @@ void Mender::WarnOfOwners() {
   }
 }
 
-// Only the writer of a file knows what became of its access.
-Status Mender::WarnOfAccess() {
-  LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(comm_, narrower_));
+// Only the writer of a file knows what became of its access, and of what was there.
+Status Mender::ShareWarnings() {
+  LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(comm_, warnings_));
   std::ranges::copy(all, std::back_inserter(report_.warnings));
   return Status::Ok();
 }
@@ -214,7 +216,7 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
   const FilePlan& plan = *mend.plan;
   if (plan.rebuild_data) {
     if (file.data) LZY_RETURN_IF_ERROR(KeepWhatCannotBeHad(*file.data, mend));
-    LZY_RETURN_IF_ERROR(GiveAccess(ensemble, file, record, *mend.new_data, narrower_));
+    LZY_RETURN_IF_ERROR(GiveAccess(ensemble, file, record, *mend.new_data, warnings_));
     // With gaps it must not look as committed to what goes by times.
     if (!plan.leaves_gaps(file)) LZY_RETURN_IF_ERROR(mend.new_data->SetTimes(record.mtime_ns, record.mtime_ns));
     LZY_RETURN_IF_ERROR(mend.new_data->Sync());
@@ -230,6 +232,24 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
   return file.data->Stat();
 }
 
+// It is right by its own, older sidecar, and may have been put back on purpose. So it gets another name, of which no pattern of
+// its set says that it is a member.
+Status Mender::KeepOlder(const FileView& file, const FileMend& mend, std::vector<std::string>& warnings) const {
+  const auto older = PeekSidecar(context_.fs, file.sidecar_path);
+  const std::string name = fmt::format("{}.commit-{}", mend.target, older.ok() ? older->generation : 0);
+  std::string kept = name;
+  for (int i = 2; context_.fs.Stat(kept, /*follow=*/false).status().code() != Code::kNotFound; ++i) {
+    if (i > 100) return {Code::kIo, fmt::format("{}: it is as an older commit of its set left it. It is to be kept, but {} and all names like "
+                                                "that are taken", file.path, name)};
+    kept = fmt::format("{}.{}", name, i);
+  }
+  // Where there are no hard links, its own name is free for a moment.
+  if (!context_.fs.MakeHardLink(mend.target, kept).ok()) LZY_RETURN_IF_ERROR(context_.fs.Rename(mend.target, kept));
+  warnings.push_back(fmt::format("{}: it was as an older commit of its set left it; that is kept as {}. Remove it if you do not need it",
+                               file.path, ShellQuote(JoinPath(DirectoryOf(file.path), BaseNameOf(kept)))));
+  return Status::Ok();
+}
+
 // Sidecar bytes, then the data's name, then the sidecar's name. Between the two renames, the data file is there with
 // its old or without a sidecar; verify then finds it through the others of its group.
 Status Mender::PutInPlace(FileView& file, FileMend& mend, const SidecarContents& contents) {
@@ -243,10 +263,13 @@ Status Mender::PutInPlace(FileView& file, FileMend& mend, const SidecarContents&
     // Gaps differ from what was committed: by the intent they count as damage, not as an edit, until somebody fills
     // them.
     if (plan.leaves_gaps(file)) LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(NewIntent(kIntentRepair, Merged(plan.unmended))));
+    if (file.present && file.IsOfThePast() && !request_.force) LZY_RETURN_IF_ERROR(KeepOlder(file, mend, warnings_));
     LZY_RETURN_IF_ERROR(context_.fs.Rename(NewDataPath(mend.target), mend.target));
   }
   if (plan.rebuild_sidecar) {
     LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(mend.target));
+    // Under a temporary name it is still found, until lzy-info --prune finds that nobody needs it.
+    if (mend.sets_aside) LZY_RETURN_IF_ERROR(context_.fs.Rename(own, TemporarySidecarPath(own)));
     return context_.fs.Rename(NewSidecarPath(mend.target), own);
   }
   if (!file.sidecar) return Status::Ok();

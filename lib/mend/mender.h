@@ -33,6 +33,7 @@ struct FileMend {
   ScratchMaker scratch;
   std::unique_ptr<File> new_data;
   std::unique_ptr<Sidecar> new_sidecar;
+  bool sets_aside = false;  // the sidecar that has the name of the new one
   std::unique_ptr<File> own_handle;  // shared file: this rank's handle for writing parity
   MendOutputs own;  // where this rank has the file open itself
   MendOutputs* out = &own;
@@ -94,13 +95,18 @@ class Mender {
   // What was planned holds for the file as it was looked at.
   Status CheckUnchanged(const FileView& file, const FileMend& mend) const;
 
+  // Keeps a file that is replaced although its own sidecar says that it is right: "NAME.commit-GENERATION".
+  Status KeepOlder(const FileView& file, const FileMend& mend, std::vector<std::string>& warnings) const;
+
   // Opens what will be written, and notes that a repair is going on where blocks change in place.
   Status OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f);
   /// The directory of a file that is to be made again; kIo where something else has its name.
   Status MakeWayFor(const FileView& file);
   /// Where data and parity are written: to a temporary file of the right size, or to the file that is there.
   Status OpenDataOutput(FileView& file, FileMend& mend, std::uint64_t size);
-  Status CheckOccupant(const FileView& file, const FileMend& mend) const;
+  /// Whether a sidecar of another dataset has the name of the one to be made. It is set aside then. An error if it proves what
+  /// the file holds.
+  Result<bool> HasForeignOccupant(const FileView& file, const FileMend& mend) const;
   Status OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& mend);
 
   // The others are no obstacle to what else is to be mended.
@@ -160,7 +166,7 @@ class Mender {
 
   void WarnOfOwners();
   /// Collective.
-  Status WarnOfAccess();
+  Status ShareWarnings();
 
   // Size, access and times as committed; what the data file is then.
   Result<FileStat> FinishData(Ensemble& ensemble, FileMend& mend, std::uint32_t f, const MemberRecord& record);
@@ -183,7 +189,7 @@ class Mender {
   DatasetReport& report_;
   MendPlan plan_;
   std::vector<std::string> made_parts_;  // by this rank
-  std::vector<std::string> narrower_;  // warnings of files whose access this rank could not restore in full
+  std::vector<std::string> warnings_;  // warnings of this rank, about files that it wrote
   std::vector<std::vector<FileMend>> mends_;  // by ensemble and file
   std::vector<Status> copied_;  // by ensemble; of this rank
   RowStats stats_;

@@ -309,9 +309,13 @@ std::optional<std::string> Directory::HomeByContent(const std::string& sidecar) 
   const auto& peek = PeekAt(sidecar);
   const auto owner = DataPathOf(sidecar);
   if (!owner || !peek.ok() || !peek->committed || peek->kind == DatasetKind::kSet || IsRegular(*owner)) return std::nullopt;
-  const auto holds = [&](const std::string& name) {
-    const auto same = HoldsCommitted(fs_, PathOf(name), PathOf(sidecar), nullptr);
+  const auto is_of = [&](const std::string& name, const std::string& by) {
+    const auto same = HoldsCommitted(fs_, PathOf(name), PathOf(by), nullptr);
     return same.ok() && *same;
+  };
+  // A file that was committed again under its new name is at home with that sidecar.
+  const auto holds = [&](const std::string& name) {
+    return is_of(name, sidecar) && !(HasOwnSidecar(name) && is_of(name, kSidecarPrefix + name));
   };
   const auto remember = [&](const std::string& name) {
     RememberProven(fs_, path_, name, sidecar);

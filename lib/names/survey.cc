@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "names/set_claim.h"
 #include "names/set_names.h"
 #include "sidecar/names.h"
 
@@ -399,6 +400,14 @@ std::optional<std::string> Survey::OtherSetOf(const Match& match, const std::opt
   return recorded && !MeansTheSame(*recorded, match.resolved) ? recorded : std::nullopt;
 }
 
+// The sidecar of the file is lost. If no member that the pattern matches tells of it, it is a member of the set that does.
+std::optional<std::string> Survey::ClaimantOf(const Match& match) {
+  if (PeekFor(match.path)) return std::nullopt;
+  const auto claimant = PatternOfSiblings(match.path);
+  if (!claimant || MeansTheSame(*claimant, match.resolved) || NewestOf(match.resolved).members > *match.rank) return std::nullopt;
+  return claimant;
+}
+
 // With stars, one pattern can match several sets: each way to replace the stars is a set.
 Status Survey::AddPattern(const std::string& pattern) {
   LZY_RETURN_IF_ERROR(CheckPattern(pattern));
@@ -408,7 +417,7 @@ Status Survey::AddPattern(const std::string& pattern) {
   std::set<std::string> others;
   for (const Match& match : matches) {
     if (!match.rank || !IsThere(match.path)) continue;
-    if (auto other = OtherSetOf(match, PeekFor(match.path))) {
+    if (auto other = OtherSetOf(match, PeekFor(match.path)); other || (other = ClaimantOf(match))) {
       others.insert(std::move(*other));
     } else {
       by_set[starred ? match.resolved : pattern].push_back(match);
@@ -466,13 +475,24 @@ const std::map<std::uint32_t, Survey::Member>& Survey::MembersOf(const std::stri
   return at->second;
 }
 
+bool Survey::IsBesideItsFile(const Member& member) {
+  const auto stat = fs_.Stat(member.path);
+  return stat.ok() && member.peek && IsSameFile(*stat, member.peek->stamp);
+}
+
 SetVersion Survey::NewestOf(const std::string& pattern) {
-  SetVersion newest;
+  std::vector<SetClaim> claims;
+  std::vector<const Member*> beside;
   for (const auto& [rank, member] : MembersOf(pattern)) {
-    if (!member.peek || !member.peek->committed || member.peek->kind != DatasetKind::kSet) continue;
-    newest = std::max(newest, SetVersion{member.peek->wall_time_ns, member.peek->uuid, member.peek->members});
+    const auto& peek = member.peek;
+    if (!peek || !peek->committed || peek->kind != DatasetKind::kSet) continue;
+    beside.push_back(&member);
+    claims.push_back({peek->uuid, peek->rank, peek->members, peek->generation, peek->wall_time_ns});
   }
-  return newest;
+  const bool several = std::ranges::any_of(claims, [&](const SetClaim& claim) { return claim.uuid != claims[0].uuid; });
+  for (std::size_t i = 0; several && i < claims.size(); ++i) claims[i].same_file = IsBesideItsFile(*beside[i]);
+  const auto counts = WhichSetCounts(claims);
+  return counts ? SetVersion{claims[*counts].wall_time_ns, claims[*counts].uuid, claims[*counts].members} : SetVersion{};
 }
 
 std::vector<Leftover> Survey::FillMembers(DatasetRef& dataset, const SetVersion& newest) {

@@ -63,7 +63,7 @@ class Survey {
   };
   /// The members of `pattern` that this process sees, by rank, of whatever version of the set they are.
   const std::map<std::uint32_t, Member>& MembersOf(const std::string& pattern);
-  /// The newest committed version among them; a default one if there is none.
+  /// The committed version among them that counts (WhichSetCounts); a default one if there is none.
   SetVersion NewestOf(const std::string& pattern);
 
   /// Gives `dataset`, which is a set, the members that this process sees. Files that only an older version of the set
@@ -94,6 +94,8 @@ class Survey {
   /// The path of the sidecar of the data file `path` (empty: none), and what it says, if it can be read.
   std::string SidecarOf(const std::string& path);
   std::optional<Peek> PeekFor(const std::string& path);
+  /// Whether its sidecar was made for the file that is there, by inode and birth.
+  bool IsBesideItsFile(const Member& member);
   /// Whether `path` is a data file (anything but a directory) or has a sidecar.
   bool IsThere(const std::string& path);
 
@@ -116,6 +118,8 @@ class Survey {
   /// If the sidecar of a matched file says that it is a member of another set than the pattern's: the pattern of that
   /// one.
   static std::optional<std::string> OtherSetOf(const Match& match, const std::optional<Peek>& peek);
+  /// The same for a matched file that has no sidecar, by what the sidecars of other members say.
+  std::optional<std::string> ClaimantOf(const Match& match);
 
   /// The pattern of a set whose members were renamed, guessed from the names that they have now.
   std::optional<std::string> PatternOfRenamed(const std::string& path, const Peek& peek);

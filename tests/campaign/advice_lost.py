@@ -178,7 +178,8 @@ class Names(Lost):
         world.protect("'s.%r' 'n.%r'")
         for rank in range(5):
             self.swap(f"s.{rank}", f"n.{rank}")
-        world.must("lzy-protect -q 'n.%r'")
+        self.assertEqual(world.run("lzy-protect -q 'n.%r'").code, 9)  # its sidecars are what proves the members of s.%r
+        world.must("lzy-protect -q --force 'n.%r'")
         before = world.files()
         for command in ("lzy-verify --repair 's.%r'", "lzy-restore 's.%r'", "lzy-restore --salvage 's.%r'", "lzy-verify --repair ."):
             world.run(command)
@@ -335,6 +336,14 @@ class Patterns(Lost):
         self.refused("lzy-protect 'ck.%r.0'")
         self.intact("lzy-verify 'ck.0.%r' 'ck.1.%r'")
 
+    def test_a_pattern_across_two_sets_takes_no_member_that_lost_its_sidecar(self):
+        self.sets()
+        self.world.must("rm .LZY.ck.0.0 .LZY.ck.1.0")
+        for tool in ("lzy-verify", "lzy-protect", "lzy-restore"):
+            self.refused(f"{tool} 'ck.%r.0'")
+        self.follow("lzy-verify .")
+        self.intact("lzy-verify .")
+
     def test_a_lost_member_of_the_right_set_is_restored_after_a_mistyped_pattern(self):
         self.sets()
         content = self.world.read("ck.0.1")
@@ -408,6 +417,39 @@ class Sidecars(Lost):
         self.files([f"s.{rank}" for rank in range(3)], 30000)
         world.protect("'n.%r' 's.%r'")
 
+    def test_sidecars_that_two_directories_exchanged_are_made_again_and_lost_by_neither(self):
+        # The newer set has as many members, more or less; the names are the same or others.
+        for one, other, newer in (("s", "s", 3), ("s", "s", 2), ("s", "s", 5), ("s", "n", 3)):
+            world = self.world = World(BIN, f"{self.id()} {other} {newer}")
+            self.addCleanup(world.remove)
+            self.files([f"a/{one}.{rank}" for rank in range(3)])
+            self.files([f"b/{other}.{rank}" for rank in range(newer)])
+            world.protect(f"'a/{one}.%r' 'b/{other}.%r'")
+            self.swap(f"a/.LZY.{one}.1", f"b/.LZY.{other}.1")
+            for _ in range(3):
+                done = self.follow("lzy-verify .")
+            self.assertEqual(done.code, 0, world.story())
+
+    def test_an_older_member_that_was_put_back_with_its_sidecar_is_kept(self):
+        world = self.world
+        self.files([f"s.{rank}" for rank in range(4)])
+        world.protect("'s.%r'")
+        for commit in (1, 2):
+            world.must("mkdir -p ../kept && cp -a . ../kept")
+            self.files([f"s.{rank}" for rank in range(4)], mtime_ns=LONG_AGO + commit * SECOND)
+            world.protect("'s.%r'")
+        newest, older = world.read("s.2"), None
+        for times in range(2):
+            world.must("cp -a ../kept/s.2 ../kept/.LZY.s.2 .")
+            older = world.read("s.2")
+            done = self.follow("lzy-verify 's.%r'")
+            self.assertEqual(done.code, 0, world.story())
+            self.assertEqual(world.read("s.2"), newest)
+            self.assertEqual(world.read("s.2.commit-2" + (".2" if times else "")), older, world.story())
+        self.intact("lzy-verify .")
+        world.must("cp -a ../kept/s.2 ../kept/.LZY.s.2 . && lzy-restore --force 's.%r' && rm -r ../kept")
+        self.assertEqual(world.read("s.2"), newest)
+
     def test_a_member_that_is_committed_by_another_set_leaves_its_sidecar(self):
         self.two_sets()
         world = self.world
@@ -467,6 +509,20 @@ class Sidecars(Lost):
         done = world.run("lzy-verify .")
         self.assertIn("d/.LZY.f: it is the sidecar of rank 1 of the set s.%r, not that of d/f", done.text)
         self.assertNotIn("beyond repair", done.text)
+
+
+class Moved(Lost):
+    """Files that were moved, and committed under their new names."""
+
+    def test_a_file_that_was_moved_over_a_member_and_committed_with_its_set(self):
+        world = self.world
+        self.files(["f", "g", "s.0", "s.1", "s.2"])
+        world.protect("'s.%r' f g")
+        self.swap("f", "s.1", also_sidecars=True)
+        world.must("mv s.2 s.2.aside && mv g s.2 && lzy-protect .")
+        self.intact("lzy-verify 's.%r'")
+        done = self.follow("lzy-verify .")  # g is gone, and can be made again
+        self.assertEqual(done.code, 0, world.story())
 
 
 class CoarseClocks(Lost):

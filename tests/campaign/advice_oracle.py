@@ -126,19 +126,21 @@ class Oracle:
             raise Broken("usage", f"{done.command} was advised, and is refused:\n{done.text}")
 
     def no_different_from_rot(self, path, before, command):
-        """Whether lzy may take a true content for rot: no sidecar in reach knows it, and the file has the time of its commit. The same is
-        true of an older member with its older sidecar, which the rest of the set has left behind."""
+        """Whether lzy may take a true content for rot: no sidecar in reach knows it, and the file has the time of its commit."""
         content, mtime = before.files[path], before.stats[path].st_mtime_ns
         if content == hash_of(b""):
             return True  # as a file that was cut, and nothing can be lost
         own = before.sidecars.get(self.world.sidecar(path), (None, None))[1]
-        if own and own.of_set and own.path == path and own.content == content != self.world.committed.get(path):
-            return True
         for sidecar, (_, commit) in before.sidecars.items():
             near = os.path.dirname(sidecar) == os.path.dirname(path)
             if commit.content == content and (near or self.in_scope(self.world.file_of(sidecar), command)):
                 return False
         return mtime in (own and own.stamp[1], self.world.stamps.get(path, (None, None))[1])
+
+    def is_older_member(self, path, before):
+        """A member with its older sidecar, which the rest of the set has left behind: a restore gives it another name."""
+        own = before.sidecars.get(self.world.sidecar(path), (None, None))[1]
+        return own and own.of_set and own.path == path and own.content == before.files[path] != self.world.committed.get(path)
 
     def check_contents(self, done, command, before, after, said):
         if after.outside != before.outside:
@@ -158,6 +160,8 @@ class Oracle:
             if any(os.path.relpath(os.path.join(self.world.home, one), self.world.home) in (path, *parents(path)) for one in moved):
                 continue
             if after.files.get(path) == content or content not in self.world.true or self.no_different_from_rot(path, before, command):
+                continue
+            if self.is_older_member(path, before) and content in after.contents:
                 continue
             now = self.label(after.files[path]) if path in after.files else "gone"
             raise Broken("written", f"{path} had {self.label(content)}, and is {now} after: {done.command} [{done.code}]")

@@ -183,7 +183,7 @@ class Page(nodes.Nodes):
         self.kill("n3")
         self.put_back("n3", kept)
         self.boot("n3")
-        out += "\n## A node comes back with an old disk\n\nThe node has an older checkpoint and an older sidecar. The number of the last commit in the sidecar (its *generation*)\nis too small, so lzy does not use the sidecar. `lzy-restore` makes the newest committed file.\n"
+        out += "\n## A node comes back with an old disk\n\nThe node has an older checkpoint and an older sidecar. The number of the last commit in the sidecar (its *generation*)\nis too small, so lzy does not use the sidecar. `lzy-restore` makes the newest committed file. The older file\nis kept under another name, in case somebody put it back on purpose. With `--force`, it is not kept.\n"
         out += self.said(1, "lzy-verify", self.set)
         out += self.said(0, "lzy-restore", self.set)
         sys.stdout.write(out + TAIL)
