@@ -21,8 +21,8 @@ from advice_world import mount_ext4
 
 BIN = os.environ.get("TEST_LZY_BIN", "")
 COUNT = int(os.environ.get("LZY_TEST_ROUNDS", "250"))
-# Rules about words, not about contents and sidecars. They are not kept in every state yet; about one state in 1,000 breaks one (seeds 371 and 2278). All other
-# rules hold without exception.
+# Rules about words, not about contents and sidecars. They are not kept in every state yet; about one state in 1,000 breaks one (such as
+# 371 and 2278). All other rules hold without exception.
 ADVICE_RULES = {"again", "usage", "worse", "silent"}
 MOST_BAD_ADVICE = 0.004
 
