@@ -220,6 +220,7 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   }
   if (!view.committed) {
     report.state = DatasetState::kUnprotected;
+    report.another = view.ref.kind == DatasetKind::kShared && view.superblock.kind == DatasetKind::kSet;
     for (const FileView& file : view.files()) {
       if (file.intent) report.state = DatasetState::kAtRisk;
     }

@@ -170,7 +170,7 @@ struct DatasetReport {
   /// Some rows have more edited blocks than parity can rebuild: the edits cannot be taken back.
   bool cannot_undo = false;
   /// A file differs that by inode or birth is another one than was committed, or holds what was committed in another
-  /// directory. So without force it is neither repaired nor committed.
+  /// directory. So without force it is neither repaired nor committed. Or: a shared file has the sidecar of a member of a set.
   bool another = false;
   /// Shared file: it does not exist.
   bool gone = false;

@@ -525,6 +525,17 @@ class Moved(Lost):
         self.assertEqual(done.code, 0, world.story())
 
 
+    def test_members_that_were_renamed_to_names_without_a_rank(self):
+        world = self.world
+        self.files(["s.0", "s.1", "s.2"])
+        world.protect("'s.%r'")
+        world.must("mv s.0 first && mv s.1 second && mv s.2 third")
+        done, = self.judge("lzy-verify .", codes=[4])
+        self.assertIn("rename it back; to protect it alone: lzy-protect first\n", done.text)
+        self.assertNotIn("device", done.text)
+        self.assertEqual(self.follow("lzy-verify second").code, 0, world.story())
+
+
 class CoarseClocks(Lost):
     """Edits within the second of the commit, where times are in seconds."""
 

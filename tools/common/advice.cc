@@ -199,6 +199,8 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   }
   if (report.status.code() != Code::kUnprotected && report.status.code() != Code::kCorrupt) return "";
   const bool shared = report.kind == DatasetKind::kShared, directories_named = repeated.find("--device-dirs") != std::string::npos;
+  // A member that was renamed alone, or the sidecar of one that was moved here.
+  if (report.another) return fmt::format("  if the file was renamed by mistake, rename it back; to protect it alone: lzy-protect {}\n", path);
   // The name of a sidecar is longer than that of its file, and file systems have limits.
   if (shared && !SidecarPath(report.path).ok()) return "  the name is too long for a sidecar: rename it\n";
   // The dataset is sealed, and this content is not what was sealed. lzy cannot tell whether it is right.
