@@ -36,14 +36,15 @@ class Finalize(Layer):
         if why_not():
             self.skipTest(why_not())
 
-    def come_late(self, *command, layer=True, tls="tcp,self"):
+    def come_late(self, *command, layer=True):
         for number in range(self.ROUNDS):
             notes = self.path("notes")
             os.mkdir(notes)
             preload = ":".join([*LAYER.split(":")[:-1], LATE_RANK, *([LAYER] if layer else [])])
+            settings = ["UCX_TLS=tcp,self", f"LATE_RANK={notes}", f"LD_PRELOAD={preload}"]
             try:
-                done = subprocess.run([MPIEXEC, "-n", str(RANKS), "env", f"UCX_TLS={tls}", f"LATE_RANK={notes}", f"LD_PRELOAD={preload}", *command],
-                                      cwd=self.dir, capture_output=True, text=True, check=False, timeout=PATIENCE)
+                done = subprocess.run([MPIEXEC, "-n", str(RANKS), "env", *settings, *command], cwd=self.dir, capture_output=True,
+                                      text=True, check=False, timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 self.fail(f"hung in run {number}")
             self.assertEqual((done.returncode, done.stderr), (0, ""), f"run {number}")
