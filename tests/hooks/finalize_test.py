@@ -29,7 +29,7 @@ def why_not():
 
 class Finalize(Layer):
     """Each program hangs in nearly every run without what lzy does about it."""
-    ROUNDS = int(os.environ.get("LZY_TEST_ROUNDS", "1"))
+    ROUNDS = int(os.environ.pop("LZY_TEST_ROUNDS", "1"))  # lzy would ask what this is
 
     def setUp(self):
         super().setUp()

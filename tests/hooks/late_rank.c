@@ -1,6 +1,6 @@
 // Preloaded by tests/hooks/finalize_test.py: the last rank comes late to MPI_Finalize. It comes when all other ranks have told
 // the launcher that they wait for the others, which is the last thing that they do there. Some of them may need the last rank for
-// this; then it comes after 0.3 s. LATE_RANK names a directory for notes.
+// this; then it comes after 0.1 s. LATE_RANK names a directory for notes.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ int MPI_Finalize(void) {
   int (*real)(void) = (int (*)(void))dlsym(RTLD_NEXT, "MPI_Finalize");
   finalizing = 1;
   const int late = number("PMI_SIZE") - 1;
-  for (int rank = 0, milliseconds = 0; number("PMI_RANK") == late && rank < late && milliseconds < 300;) {
+  for (int rank = 0, milliseconds = 0; number("PMI_RANK") == late && rank < late && milliseconds < 100;) {
     char path[4096];
     note_of(rank, path, sizeof path);
     if (access(path, F_OK) == 0) {
