@@ -31,6 +31,7 @@
 #include "hooks/transfers/capturing.h"
 #include "hooks/transfers/pending.h"
 #include "hooks/transfers/verifying.h"
+#include "mpi/finalize_progress.h"
 
 namespace lzy::hooks {
 namespace {
@@ -199,6 +200,7 @@ Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
 // From here on ranks know each other, so sets can be declared and healed. Collective over MPI_COMM_WORLD.
 int StartMpi(RealCall real) {
   Usage::StartClock();
+  ServeNetworkInFinalize();
   const int code = real();
   if (code == MPI_SUCCESS) {
     Guarded("MPI_Init", [] {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/launcher_variables.h"
+#include "mpi/finalize_progress.h"
 #include "mpi/mpi_communicator.h"
 #include "mpi/versions.h"
 
@@ -41,6 +42,7 @@ int StartedApart() {
 MpiSession::MpiSession() {
   if (UnderMpiLauncher()) {
     int provided = MPI_THREAD_SINGLE;
+    ServeNetworkInFinalize();
     // The engine has threads, but only one at a time calls MPI.
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS) {
       status_ = Status(Code::kMpi, "MPI_Init_thread failed");
