@@ -34,6 +34,6 @@ Result<CopySight> LookAround(Communicator& comm, FileSystem& fs, const std::vect
 /// `dry_run`, which writes nothing, nobody can tell, and the answer is the first one alone. kWriteFailed: that one
 /// cannot write there. Collective over `comm`.
 Result<std::vector<int>> SeeSameDirectory(Communicator& comm, FileSystem& fs, const std::string& directory,
-                                          const std::vector<int>& ranks, bool dry_run);
+                                          std::vector<int> ranks, bool dry_run);
 
 }  // namespace lzy
