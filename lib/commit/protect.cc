@@ -253,13 +253,16 @@ bool Protector::IsProvenWhole() const {
   return std::ranges::all_of(view_.files(), [](const FileView& file) { return file.sidecar_usable() && !file.intent; });
 }
 
-// Copied over another file, or exchanged by copies: the next repair would take that content for rot. Of a set, members are asked for
-// that hold the content of another file themselves: two sets that exchanged their names prove each other.
+// Copied over another file, or exchanged by copies: the next repair would take that content for rot.
 Result<bool> Protector::ProvesAnother() {
   std::vector<Holder> mine;
+  std::set<std::uint32_t> edited;  // ranks of members
+  for (const Damage& d : report_.damage) {
+    if (d.part == DamagePart::kData && IsEdit(d.cause)) edited.insert(d.device);
+  }
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
     for (const FileView& file : view_.files()) {
-      const bool asked = shared() ? comm_.rank() == 0 : file.owner == comm_.rank() && !file.proven_by.empty() && file.sidecar_usable();
+      const bool asked = shared() ? comm_.rank() == 0 : file.owner == comm_.rank() && edited.contains(file.rank) && file.sidecar_usable();
       if (asked) AddHolder(file, mine);
     }
   }));
@@ -272,14 +275,15 @@ Result<bool> Protector::ProvesAnother() {
   return !all.empty();
 }
 
-// Only a file of the same mtime could be taken for another shared one: as a rule, times from an archive or a coarse clock.
+// Only a file of the same mtime could be taken for another one: as a rule, times from an archive or a coarse clock. Two sets that
+// exchanged their names prove each other, whatever their times are.
 void Protector::AddHolder(const FileView& file, std::vector<Holder>& mine) const {
   constexpr std::int64_t kSecond = 1'000'000'000;
-  if (shared() && file.stamp.mtime_ns % kSecond != 0) return;
+  if (file.stamp.mtime_ns % kSecond != 0 && (shared() || file.proven_by.empty())) return;
   const std::string real = FollowLink(context_.fs, file.path);
-  const auto holder = FindHolder(context_.fs, file.sidecar_path, BaseNameOf(real), context_.options.key.get());
+  const auto holder = FindHolder(context_.fs, file.sidecar_path, real, context_.options.key.get());
   const bool is_member = holder && std::ranges::any_of(ref_.members, [&](const auto& member) {
-    return FollowLink(context_.fs, member.second) == JoinPath(DirectoryOf(real), *holder);
+    return FollowLink(context_.fs, member.second) == *holder;
   });
   if (holder && !is_member) mine.push_back({file.path, *holder});
 }
@@ -451,11 +455,16 @@ bool Protector::IsAsCommitted(const FileView& file, IntervalSet touched) const {
 }
 
 // A member that is as an older commit of its set left it may have lost what came later. If the hashes of the newest commit
-// are lost too, nobody can tell.
+// are lost too, nobody can tell; nor if members were renamed together with their sidecars.
 bool Protector::HasUncheckedPast() {
   bool found = false;
   for (const std::uint32_t rank : view_.unknown_ranks) {
     const FileView* file = view_.UnknownFile(rank);
+    if (file != nullptr && file->fault == SidecarFault::kForeign) {
+      report_.warnings.push_back(fmt::format("{}: it has the sidecar of another file or member, so nothing is known of what it was; rename files "
+                                             "and sidecars back, or commit it as it is: lzy-protect --force", file->path));
+      found = true;
+    }
     if (file == nullptr || !file->IsOfThePast()) continue;
     report_.warnings.push_back(fmt::format("{}: it is as an older commit of its set left it, and the hashes of the newest commit "
                                            "are lost; put back its newest version, or commit it as it is: lzy-protect --force",

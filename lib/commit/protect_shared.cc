@@ -352,20 +352,23 @@ class SharedFile : public Protector {
     return Status::Ok();
   }
 
-  // The set of which the file was a member, if that has no other member any more under the name that it had. Unless it was
-  // edited since, nobody needs its sidecar then.
+  // The set of which the file was a member, if others were renamed here, too, and none has the name any more that it had. Unless it
+  // was edited since, nobody needs its sidecar then. If no other is seen here, this file was moved out of its set, whose other members
+  // may need the parity that it brought along.
   std::set<Uuid> LeftSet(const FileView& file) const {
     const Sidecar* const former = FormerOf(file);
     if (former == nullptr || former->contents().superblock.kind != DatasetKind::kSet) return {};
     const Superblock& sb = former->contents().superblock;
     Directory around(context_.fs, DirectoryOf(FollowLink(context_.fs, ref_.path)));
-    const bool any = std::ranges::any_of(around.Sidecars(), [&](const std::string& name) {
+    bool seen = false, at_home = false;
+    for (const std::string& name : around.Sidecars()) {
       const auto& other = around.PeekAt(name);
+      if (!other.ok() || other->uuid != sb.uuid || other->rank == sb.rank) continue;
       const auto data = DataPathOf(around.PathOf(name));
-      return other.ok() && other->uuid == sb.uuid && other->rank != sb.rank && data && PatternFromTail(*data, other->name, other->rank) &&
-             context_.fs.Stat(*data, /*follow=*/false).ok();
-    });
-    return any || !HasSizeAndTime(job_.before, sb.stamp) ? std::set<Uuid>() : std::set<Uuid>{sb.uuid};
+      seen = true;
+      at_home = at_home || (data && PatternFromTail(*data, other->name, other->rank) && context_.fs.Stat(*data, /*follow=*/false).ok());
+    }
+    return !seen || at_home || !HasSizeAndTime(job_.before, sb.stamp) ? std::set<Uuid>() : std::set<Uuid>{sb.uuid};
   }
 
   void WarnOfSpares(const Status& renewed) {

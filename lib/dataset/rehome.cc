@@ -213,10 +213,8 @@ Chain ChainTo(FileSystem& fs, const std::string& directory, const std::string& d
 
 Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own,
                         const RehomeOptions& options) {
-  if (!fs.Stat(data).ok()) {
-    if (options.lost) return MovesForLost(fs, directory, own, *options.lost);
-    return Moves{{}, true};  // what is under its name is its
-  }
+  if (options.lost) return MovesForLost(fs, directory, own, *options.lost);
+  if (!fs.Stat(data).ok()) return Moves{{}, true};  // what is under its name is its
   LZY_ASSIGN_OR_RETURN(const Claim occupant, ClaimOf(fs, directory, own));
   if (occupant.home == own) return Moves{{}, true};
   if (!occupant.home.empty()) {

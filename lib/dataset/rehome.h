@@ -38,8 +38,8 @@ struct RehomeOptions {
 };
 
 /// Makes sure that the name of `data_path`'s sidecar means its sidecar: a sidecar under that name that belongs to a
-/// file renamed away follows that file, and one that belongs to `data_path` under its earlier name comes here. If the
-/// file is lost and options.lost is given, the sidecar of that member comes here, and the one that has the name goes to
+/// file renamed away follows that file, and one that belongs to `data_path` under its earlier name comes here. If
+/// options.lost is given, because the file is lost or was protected alone, the sidecar of that member comes here, and the one that has the name goes to
 /// its file. Returns the path of the file's sidecar, whether or not there is one now: as a rule that of its name, and
 /// another one if a sidecar that has to stay is in the way. Any number of processes may do this at once, for the same
 /// files or for such as were swapped; kBusy if another one keeps a sidecar in the way locked for `timeout_seconds`.

@@ -134,17 +134,23 @@ class SetOpener {
     return Status::Ok();
   }
 
+  // Of a member that is lost, or that was protected alone while it was elsewhere.
+  static bool MayHaveStraySidecar(const Summary& s) {
+    const bool alone = s.superblock.kind == DatasetKind::kShared && s.superblock.state == SidecarState::kCommitted;
+    return s.fault != SidecarFault::kNone && (!s.present || alone);
+  }
+
   // If a set was renamed as a whole, the sidecar of a member that was lost since still has the old name. Rehome has moved it,
   // if this is to write.
   Status TakeStraySidecars() {
     const bool wanted = view_.committed && !request_.write && std::ranges::any_of(members_, [](const auto& member) {
-      return !member.second.present && member.second.fault != SidecarFault::kNone;
+      return MayHaveStraySidecar(member.second);
     });
     if (!wanted) return Status::Ok();
     bool any = false;
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       for (Summary& s : mine_) {
-        if (!s.present && members_.at(s.rank).fault != SidecarFault::kNone) any = TakeStray(s) || any;
+        if (MayHaveStraySidecar(members_.at(s.rank))) any = TakeStray(s) || any;
       }
       return Status::Ok();
     }));

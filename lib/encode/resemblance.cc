@@ -105,7 +105,9 @@ Status TellRotFromOthers(const Context& context, DatasetView& view, const Findin
   for (std::size_t e = 0; e < sums.size(); ++e) {
     for (std::size_t f = 0; f < sums[e].size(); ++f) {
       FileView& file = view.ensembles[e].files[f];
-      if (IsSuspect(file) && sums[e][f].total > 0 && 4 * sums[e][f].same >= 3 * sums[e][f].total) file.is_another = false;
+      // Rot makes no file much longer.
+      const bool longer = file.stat.size / 2 > view.ensembles[e].layout->file_size(static_cast<std::uint32_t>(f));
+      if (IsSuspect(file) && !longer && sums[e][f].total > 0 && 4 * sums[e][f].same >= 3 * sums[e][f].total) file.is_another = false;
     }
   }
   return Status::Ok();

@@ -51,6 +51,12 @@ Result<std::vector<std::optional<std::uint64_t>>> SmallSizes(const Context& cont
   return sizes;
 }
 
+// Whether a file was found to be another one, or to hold what another file's sidecar committed. That other one may have been handled at
+// the same moment, with this very sidecar in use or about to be moved. Alone, the file gets the sidecar that it has by content.
+bool WaitsForAnother(const DatasetReport& report) {
+  return report.status.ok() && report.state == DatasetState::kStale && (report.holds_another || report.another);
+}
+
 }  // namespace
 
 // A few collective calls serve all datasets: to agree on the sizes, and to gather the reports. Between them no rank
@@ -85,13 +91,15 @@ Result<std::vector<std::optional<DatasetReport>>> HandleSmall(const Context& con
       }
       const std::lock_guard lock(mutex);
       reports[n] = {dealt[n], std::move(report)};
-      if (finished) finished(*sizes[dealt[n]]);
+      if (finished && !WaitsForAnother(reports[n].second)) finished(*sizes[dealt[n]]);
     });
   });
   LZY_RETURN_IF_ERROR(Agree(context.comm, done));
   LZY_ASSIGN_OR_RETURN(auto all, UniteRecords(context.comm, reports));
   std::vector<std::optional<DatasetReport>> out(datasets.size());
-  for (auto& [index, report] : all) out.at(index) = std::move(report);
+  for (auto& [index, report] : all) {
+    if (!WaitsForAnother(report)) out.at(index) = std::move(report);
+  }
   return out;
 }
 

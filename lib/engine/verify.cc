@@ -111,11 +111,13 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset) {
   if (dataset.kind == DatasetKind::kShared) {
     return AgreeOn(context.comm, [&] { return context.comm.rank() == 0 ? RehomeOne(context, dataset.path) : Status::Ok(); });
   }
-  std::vector<std::pair<std::uint32_t, std::string>> gone;
+  std::vector<std::pair<std::uint32_t, std::string>> gone;  // or with a sidecar that says nothing of a set: it was protected alone
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     for (const auto& [rank, path] : dataset.members) {
       if (!dataset.IsDealtHere(rank)) continue;
-      if (!context.fs.Stat(path).ok()) gone.emplace_back(rank, path);
+      const auto peek = context.fs.Stat(path).ok() ? FindAndPeek(context.fs, path) : Result<Peek>(Code::kNotFound, path);
+      const bool alone = peek.ok() && peek->committed && peek->kind == DatasetKind::kShared;
+      if (alone || !context.fs.Stat(path).ok()) gone.emplace_back(rank, path);
       LZY_RETURN_IF_ERROR(RehomeOne(context, path));
     }
     return Status::Ok();

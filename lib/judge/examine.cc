@@ -33,7 +33,7 @@ std::uint64_t CountBad(const std::vector<BadBlocks>& list, std::uint64_t blocks)
 // A file whose content was committed under another name.
 struct ProvenFile {
   std::uint32_t ensemble = 0, file = 0;
-  std::string by;
+  std::string by;  // empty: nothing proves it, but it is another file by what sidecars record
   bool free = false, elsewhere = false;
   LZY_FIELDS(ensemble, file, by, free, elsewhere)
 };
@@ -41,6 +41,11 @@ struct ProvenFile {
 // Written to since the commit: an edit, whatever its content is, so nothing has to be proven.
 bool IsEdited(const FileView& file) {
   return IsSameFile(file.stat, file.stamp) && file.stat.mtime_ns != file.stamp.mtime_ns && !file.intent && !file.past;
+}
+
+// Whether the data are others than committed, as far as they were read.
+bool Differs(const Layout& layout, std::uint32_t f, const FileFindings& found) {
+  return found.extra_bytes > 0 || CountBad(found.data, layout.data_blocks(f)) > 0;
 }
 
 // What a rank found in one file.
@@ -199,12 +204,13 @@ class Examiner {
         FileView& file = view_.ensembles[e].files[f];
         const Layout& layout = *view_.ensembles[e].layout;
         const std::vector<BadBlocks>& bad = findings.files[e][f].data;
-        any = any || (CountBad(bad, layout.data_blocks(f)) > 0 && file.present && !IsEdited(file));
+        any = any || (Differs(layout, f, findings.files[e][f]) && file.present && !IsEdited(file));
         file.is_another = false;
         if (!file.present || MayBe(file.stat, file.stamp)) continue;
-        // Of the blocks that are there: a copy may be cut short.
-        const std::uint64_t there = std::min(layout.data_blocks(f), CeilDiv(file.stat.size, layout.block_size()));
-        file.is_another = 2 * CountBad(bad, there) > there && file.stat.mtime_ns == file.stamp.mtime_ns && file.sidecar_usable();
+        // Of the blocks that are there: a copy may be cut short, or go on behind the end.
+        const std::uint64_t there = CeilDiv(file.stat.size, layout.block_size()), extra = there - std::min(there, layout.data_blocks(f));
+        const bool differs = 2 * (CountBad(bad, there) + extra) > there;
+        file.is_another = differs && file.stat.mtime_ns == file.stamp.mtime_ns && file.sidecar_usable();
       }
     }
     if (!any) return Status::Ok();
@@ -213,14 +219,19 @@ class Examiner {
       if (shared_ && context_.comm.rank() != 0) return Status::Ok();
       return ForEachFileOfMine([&](const Ensemble& ensemble, std::uint32_t e, std::uint32_t f) -> Status {
         const FileView& file = ensemble.files[f];
-        const std::uint64_t bad = CountBad(findings.files[e][f].data, ensemble.layout->data_blocks(f));
-        if (bad == 0 || !file.present || IsEdited(file)) return Status::Ok();
+        const FileFindings& found = findings.files[e][f];
+        const std::uint64_t bad = CountBad(found.data, ensemble.layout->data_blocks(f));
+        if (!Differs(*ensemble.layout, f, found) || !file.present || IsEdited(file)) return Status::Ok();
         const std::string real = FollowLink(context_.fs, file.path);
         auto prover = FindProver(context_.fs, real, ProvesNothing(file) ? file.sidecar_path : "", context_.options.key.get());
         if (prover.ok() && *prover) {
           mine.push_back({e, f, CommittedName(**prover, real), (*prover)->usable, !(*prover)->beside && (*prover)->named && !IsOfThisSet((*prover)->owner)});
-        } else if (!shared_ && 2 * bad > ensemble.layout->data_blocks(f)) {
-          if (const auto other = OtherMemberIn(ensemble, f)) mine.push_back({e, f, *other, false, false});
+        } else if (!shared_ && (found.extra_bytes > 0 || 2 * bad > ensemble.layout->data_blocks(f))) {
+          if (const auto other = OtherMemberIn(ensemble, f)) {
+            mine.push_back({e, f, *other, false, false});
+          } else if (!file.sidecar_usable() && TookThePlaceOfMember(file)) {
+            mine.push_back({e, f, "", false, false});
+          }
         }
         return Status::Ok();
       });
@@ -228,6 +239,7 @@ class Examiner {
     LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(context_.comm, mine));
     for (const ProvenFile& one : all) {
       FileView& file = view_.ensembles.at(one.ensemble).files.at(one.file);
+      file.is_another = file.is_another || one.by.empty();
       file.proven_by = one.by;
       file.proven_free = one.free;
       file.proven_elsewhere = one.elsewhere;
@@ -297,13 +309,29 @@ class Examiner {
     return Status::Ok();
   }
 
-  // The name of the file that the sidecar committed. A file may have brought its sidecar along, so that both have another
-  // name now.
+  // The name of the file that the sidecar committed. If a file brought its sidecar along, both have another name now, and nobody knows
+  // from which directory they came.
   std::string CommittedName(const Prover& prover, const std::string& path) const {
     const auto peek = prover.owner == path ? PeekSidecar(context_.fs, prover.sidecar) : Result<Peek>(Code::kNotFound, "");
     if (!peek.ok()) return prover.owner;
-    const std::string name = peek->kind == DatasetKind::kSet ? ExpandPattern(peek->name, peek->rank) : peek->name;
-    return JoinPath(DirectoryOf(path), BaseNameOf(name));
+    return peek->kind == DatasetKind::kSet ? ExpandPattern(peek->name, peek->rank) : peek->name;
+  }
+
+  // A member without a usable sidecar has no stamp. But the one beside it may be that of another member, which it is, and that of
+  // its rank may be beside a file of another name: the member was renamed, together with its sidecar.
+  bool TookThePlaceOfMember(const FileView& file) {
+    const auto is_of = [&](const Result<Peek>& peek) {
+      return peek.ok() && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid == view_.superblock.uuid;
+    };
+    const auto own = PeekSidecar(context_.fs, file.sidecar_path);
+    if (is_of(own) && own->rank != file.rank) return IsSameFile(file.stat, own->stamp);
+    const std::string real = FollowLink(context_.fs, file.path);
+    Directory around(context_.fs, DirectoryOf(real));
+    return std::ranges::any_of(around.Sidecars(), [&](const std::string& name) {
+      const auto& peek = around.PeekAt(name);
+      const auto home = is_of(peek) && peek->rank == file.rank ? around.HomeOf(name) : std::nullopt;
+      return home && *home != BaseNameOf(real);
+    });
   }
   bool IsOfThisSet(const std::string& path) const {
     return std::ranges::any_of(view_.ref.members, [&](const auto& member) { return IsSamePath(member.second, path); });

@@ -206,6 +206,7 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
                                             "It is neither repaired nor committed without --force", file.path));
     }
     if (file.proven_by.empty()) continue;
+    report.holds_another = true;
     report.warnings.push_back(fmt::format("{}: it holds what '{}' was at its last commit: it was renamed, swapped or copied. No "
                                           "repair writes to it without --force", file.path, file.proven_by));
   }

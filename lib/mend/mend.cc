@@ -197,12 +197,13 @@ Status Mender::OpenDataOutput(FileView& file, FileMend& mend, std::uint64_t size
   return Status::Ok();
 }
 
-// The sidecar that is made again gets the name of its file. One of another dataset that is there, because files or sidecars were
-// moved, may be the last to know what it was made for.
+// The sidecar that is made again gets the name of its file. One of another dataset or member that is there, because files or sidecars
+// were moved, may be the last to know what it was made for.
 Result<bool> Mender::HasForeignOccupant(const FileView& file, const FileMend& mend) const {
   LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(mend.target));
   const auto peek = PeekSidecar(context_.fs, own);
-  const bool foreign = !request_.force && peek.ok() && peek->committed && peek->uuid != view_.superblock.uuid;
+  const bool its_own = peek.ok() && peek->uuid == view_.superblock.uuid && peek->rank == file.rank;  // of an older commit
+  const bool foreign = !request_.force && peek.ok() && peek->committed && !its_own;
   if (!foreign || file.proven_by.empty()) return foreign;
   // Without that sidecar, nothing would prove what the file holds that is there.
   return Status(Code::kIo, fmt::format("{}: it is the sidecar of another file or set, and may be the last to know what that was; so {} was "

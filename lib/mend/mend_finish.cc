@@ -18,6 +18,7 @@
 #include "names/peek.h"
 #include "sidecar/commit_clock.h"
 #include "sidecar/names.h"
+#include "sidecar/scratch.h"
 
 namespace lzy {
 namespace {
@@ -154,7 +155,11 @@ Status Mender::Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
 // can be edited only when it has its name, which is later than now. One that was there may have been edited since it was
 // read: the clock of that time is as much earlier as reading took, and two seconds, the longest tick that there is.
 std::int64_t Mender::ClockOfRestored(const FileView& file, const FileMend& mend, std::int64_t mtime_ns) const {
-  const auto now = mend.new_sidecar ? FileSystemClock(mend.new_sidecar->file()) : Result<std::int64_t>(Code::kNotFound, "");
+  // Of a file without a name if there can be one: to ask a sidecar reads and writes a byte of its parity, and a storage that is about
+  // to fail may tell a wrong one.
+  const std::unique_ptr<File> scratch = mend.new_sidecar ? ScratchBeside(context_.fs, mend.target)() : nullptr;
+  File* const asked = scratch ? scratch.get() : mend.new_sidecar ? &mend.new_sidecar->file() : nullptr;
+  const auto now = asked != nullptr ? FileSystemClock(*asked) : Result<std::int64_t>(Code::kNotFound, "");
   const std::int64_t of_commit = view_.superblock.commit_clock_ns;
   if (!now.ok()) return std::max(of_commit, mtime_ns);
   if (mend.plan->rebuild_data || !file.present) return std::max(of_commit, *now);

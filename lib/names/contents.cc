@@ -106,19 +106,16 @@ class Around {
   // ever.
   std::shared_ptr<const SameSize> InReach(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
     const std::lock_guard lock(mutex_);
-    for (const auto& more : std::exchange(more_, {})) {
-      for (const std::string& directory : more()) {
-        if (directories_.insert(RealDirectory(fs, directory)).second) reach_sizes_.reset();
-      }
-    }
-    if (directories_.size() <= directories_.count(here)) return std::make_shared<SameSize>(fs, std::vector<std::string>());
-    if (!reach_sizes_) LookAtReach(fs);
+    const std::vector<std::string> paths = PathsOfSize(fs, bytes, here);
+    if (paths.empty()) return std::make_shared<SameSize>(fs, paths);
     auto& known = reach_[bytes];
-    if (known) return known;
-    std::vector<std::string> paths;
-    const auto [begin, end] = reach_sizes_->equal_range(bytes);
-    std::ranges::transform(begin, end, std::back_inserter(paths), [](const auto& one) { return one.second; });
-    return known = std::make_shared<SameSize>(fs, paths);
+    if (!known) known = std::make_shared<SameSize>(fs, paths);
+    return known;
+  }
+  // The same sidecars, not read.
+  std::vector<std::string> PathsInReach(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
+    const std::lock_guard lock(mutex_);
+    return PathsOfSize(fs, bytes, here);
   }
   void AddToReach(const std::string& directory) {
     const std::lock_guard lock(mutex_);
@@ -135,6 +132,20 @@ class Around {
   }
 
  private:
+  // With the mutex.
+  std::vector<std::string> PathsOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
+    for (const auto& more : std::exchange(more_, {})) {
+      for (const std::string& directory : more()) {
+        if (directories_.insert(RealDirectory(fs, directory)).second) reach_sizes_.reset();
+      }
+    }
+    std::vector<std::string> paths;
+    if (directories_.size() <= directories_.count(here)) return paths;
+    if (!reach_sizes_) LookAtReach(fs);
+    const auto [begin, end] = reach_sizes_->equal_range(bytes);
+    std::ranges::transform(begin, end, std::back_inserter(paths), [](const auto& one) { return one.second; });
+    return paths;
+  }
   void LookAtReach(FileSystem& fs) {
     reach_.clear();
     reach_sizes_.emplace();
@@ -244,20 +255,54 @@ Result<bool> IsFree(FileSystem& fs, const Prover& prover, const LeafKey* key) {
   return !others.empty();
 }
 
+// Whether `data` is what `sidecar` committed.
+Result<bool> Holds(FileSystem& fs, const std::string& data, const Sidecar& sidecar, const LeafKey* key) {
+  Result<bool> holds = false;
+  LZY_RETURN_IF_ERROR(NoThrow([&]() -> Status {
+    const Superblock& sb = sidecar.contents().superblock;
+    if (sb.stamp.size == 0 || !MayBeAskedWith(sb, key)) return Status::Ok();
+    const auto file = fs.Open(data, OpenMode::kRead, /*follow=*/false);
+    if (file.status().code() == Code::kNotFound) return Status::Ok();
+    LZY_RETURN_IF_ERROR(file.status());
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, (*file)->Stat());
+    if (stat.size == sb.stamp.size) holds = CompareAll(**file, stat.size, sidecar, key);
+    return holds.status();
+  }));
+  return holds;
+}
+
+// Files of this size that may hold what `sidecar` committed: some of those beside it, and protected ones of the same size in reach.
+std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sidecar, std::uint64_t bytes, const std::string& except) {
+  constexpr std::size_t kMost = 256;
+  const std::string directory = DirectoryOf(sidecar);
+  std::vector<std::string> paths;
+  if (bytes == 0) return paths;
+  const auto add = [&](const std::string& path) {
+    const auto stat = fs.Stat(path, /*follow=*/false);
+    if (stat.ok() && stat->type == FileStat::Type::kRegular && stat->size == bytes) paths.push_back(path);
+  };
+  const auto stat = fs.Stat(except, /*follow=*/false);
+  const Result<std::vector<std::string>> names =
+      stat.ok() ? Neighbours::For(fs, directory, BaseNameOf(except), *stat).look->FilesOfSize(bytes)
+                : fs.List(directory.empty() ? "." : directory);
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
+    if (paths.size() < kMost && !IsLzyName(name)) add(JoinPath(directory, name));
+  }
+  const std::string here = RealDirectory(fs, directory);
+  for (const std::string& other : fs.Memo<Around>().PathsInReach(fs, bytes, here)) {
+    const auto owner = DirectoryOf(other) == here ? std::nullopt : DataPathOf(other);
+    if (owner) add(*owner);
+  }
+  return paths;
+}
+
 }  // namespace
 
 Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::string& sidecar, const LeafKey* key) {
   Result<bool> holds = false;
   LZY_RETURN_IF_ERROR(NoThrow([&]() -> Status {
     const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
-    if (!loaded.ok() || !(*loaded)->committed()) return Status::Ok();
-    const Superblock& sb = (*loaded)->contents().superblock;
-    if (sb.stamp.size == 0 || !MayBeAskedWith(sb, key)) return Status::Ok();
-    const auto file = fs.Open(data, OpenMode::kRead, /*follow=*/false);
-    if (file.status().code() == Code::kNotFound) return Status::Ok();
-    LZY_RETURN_IF_ERROR(file.status());
-    LZY_ASSIGN_OR_RETURN(const FileStat stat, (*file)->Stat());
-    if (stat.size == sb.stamp.size) holds = CompareAll(**file, stat.size, **loaded, key);
+    if (loaded.ok() && (*loaded)->committed()) holds = Holds(fs, data, **loaded, key);
     return holds.status();
   }));
   return holds;
@@ -278,21 +323,18 @@ Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data
   return other;
 }
 
-std::optional<std::string> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key) {
-  constexpr std::size_t kMost = 256;
-  const std::string directory = DirectoryOf(sidecar);
-  const auto peek = PeekSidecar(fs, sidecar);
-  const auto stat = fs.Stat(JoinPath(directory, except), /*follow=*/false);
-  if (!peek.ok() || !peek->committed || peek->stamp.size == 0 || !stat.ok()) return std::nullopt;
-  std::vector<std::string> names = Neighbours::For(fs, directory, except, *stat).look->FilesOfSize(peek->stamp.size);
-  names.resize(std::min(names.size(), kMost));
-  for (const std::string& name : names) {
-    const std::string path = JoinPath(directory, name), own = JoinPath(directory, kSidecarPrefix + name);
-    if (name == except || !fs.Stat(own, /*follow=*/false).ok()) continue;
-    const auto holds = HoldsCommitted(fs, path, sidecar, key);
+std::optional<std::string> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
+                                      bool protected_only) {
+  const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
+  if (!loaded.ok() || !(*loaded)->committed()) return std::nullopt;
+  for (const std::string& path : CandidatesFor(fs, sidecar, (*loaded)->contents().superblock.stamp.size, except)) {
+    const auto own = SidecarPath(path);
+    const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
+    if (path == except || (protected_only && !has_own)) continue;
+    const auto holds = Holds(fs, path, **loaded, key);
     if (!holds.ok() || !*holds) continue;
-    const auto right = HoldsCommitted(fs, path, own, key);
-    if (right.ok() && !*right) return name;
+    const auto right = has_own ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
+    if (right.ok() && !*right) return path;
   }
   return std::nullopt;
 }

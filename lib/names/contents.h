@@ -39,10 +39,11 @@ struct Prover {
 /// nullopt. Errors are those of reading the file.
 Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
                                          const LeafKey* key);
-/// A file beside `sidecar`, other than `except` (a name), that holds what it committed, and not what the sidecar of its own
-/// name did: if that sidecar gets another content, nothing proves this one any more. None found among the first 256 of
-/// that size: nullopt.
-std::optional<std::string> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
+/// A file (path) other than `except` (a path) that holds what `sidecar` committed, and not what the sidecar of its own name did: if
+/// this one is lost, nothing proves that content any more. Asked are the first 256 files of that size beside the sidecar, and the
+/// protected ones in reach. `protected_only`: a file must have a sidecar, too, so that a repair might write to it. None: nullopt.
+std::optional<std::string> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
+                                      bool protected_only = true);
 /// For a file that is not what the sidecar committed which it has by its stamp, or that has none: looks whether it is what
 /// a usable sidecar of another name did (or that of its own name, if its stamp led to another one). If so, remembers that
 /// one for the file, and goes on with the file whose sidecar that was: files may have been swapped or rotated. True if

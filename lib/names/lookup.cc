@@ -275,9 +275,16 @@ std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
     const auto namesake = owner ? StatOf(*owner) : std::nullopt;
     if (namesake && IsClaimed(sidecar, *peek)) return std::nullopt;
     if (namesake && !IsMisplaced(sidecar, *peek) && OthersAreAtHome(*owner, *peek)) return std::nullopt;
+    // The edited file was put aside, and the committed one was copied back: content goes before identity.
+    const auto is_back = [&] {
+      if (!namesake || namesake->size != peek->stamp.size) return false;
+      const auto same = HoldsCommitted(fs_, PathOf(*owner), PathOf(sidecar), nullptr);
+      return same.ok() && *same;
+    };
     for (const std::string& name : FilesOf(peek->stamp.inode)) {
       const auto file = StatOf(name);
       if (!file || !IsSameFile(*file, peek->stamp) || HasOwnSidecar(name)) continue;
+      if (is_back()) return std::nullopt;
       if (!IsExchanged(name, sidecar, *peek)) return name;
     }
     return std::nullopt;

@@ -92,6 +92,8 @@ class OrphanFinder {
       if (unusable && !survey_.PatternOfSiblings(directory.PathOf(owner))) AddKept(path, reason, WhileLocked(path));
     } else if (IsSuperseded(directory, *peek)) {
       AddKept(path, "a newer commit of the same file has another sidecar", WhileLocked(path));
+    } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, /*protected_only=*/false)) {
+      AddKept(path, reason, "it proves what this file holds: " + ShellQuote(*needs));
     } else if (peek->members == 0 || !SetNeeds(*peek, directory.PathOf(owner))) {
       if ((!replaced || peek->members == 0) && HasAllOfItsGroup(path)) {
         AddKept(path, replaced ? "its file was replaced by one that has another sidecar, but can be rebuilt from it"
@@ -109,7 +111,7 @@ class OrphanFinder {
     const auto& peek = directory.PeekAt(sidecar);
     const bool holds_something = peek.ok() && peek->committed;
     if (holds_something && peek->members > 0 && !IsSuperseded(directory, *peek)) return;
-    if (const auto file = holds_something ? FileThatNeeds(directory, path, *peek) : std::nullopt) {
+    if (const auto file = holds_something ? FindHolder(fs_, path, "", nullptr, /*protected_only=*/false) : std::nullopt) {
       AddKept(path, "it was set aside", "to give it to the file that it proves: lzy-protect " + ShellQuote(*file));
       return;
     }
@@ -119,19 +121,6 @@ class OrphanFinder {
       return;
     }
     AddKept(path, kInterrupted, WhileYoung(path, WhileLocked(path)));
-  }
-
-  /// A file in the directory that holds what the sidecar at `path` committed, and not what the sidecar of its own name did.
-  std::optional<std::string> FileThatNeeds(Directory& directory, const std::string& path, const Peek& peek) {
-    for (const std::string& name : **directory.Names()) {
-      const std::string file = directory.PathOf(name), own = directory.PathOf(kSidecarPrefix + name);
-      const auto stat = IsLzyName(name) ? Result<FileStat>(Code::kNotFound, name) : fs_.Stat(file, /*follow=*/false);
-      if (!stat.ok() || stat->size != peek.stamp.size) continue;
-      const auto holds = HoldsCommitted(fs_, file, path, nullptr);
-      if (!holds.ok() || !*holds) continue;
-      if (const auto has_own = HoldsCommitted(fs_, file, own, nullptr); !has_own.ok() || !*has_own) return file;
-    }
-    return std::nullopt;
   }
 
   /// A sidecar being built, or one that was whole before its process ended and that its set may have committed.

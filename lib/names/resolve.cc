@@ -275,4 +275,16 @@ std::string DatasetKey(FileSystem& fs, const DatasetRef& dataset) {
   return "set:" + JoinPath(EscapePercent(real(base.empty() ? "." : ExpandPattern(base, 0))), tail);
 }
 
+std::vector<std::string> DirectoriesOf(FileSystem& fs, const std::vector<std::string>& paths) {
+  Survey survey(fs, Resolve::kProtected);
+  for (const std::string& path : paths) (void)survey.Add(path);
+  std::set<std::string> directories;
+  for (const auto& [path, dataset] : survey.found()) {
+    if (dataset.kind == DatasetKind::kShared) directories.insert(DirectoryOf(path));
+    if (dataset.kind != DatasetKind::kSet) continue;
+    for (const auto& [rank, member] : survey.MembersOf(path)) directories.insert(DirectoryOf(member.path));
+  }
+  return {directories.begin(), directories.end()};
+}
+
 }  // namespace lzy

@@ -232,20 +232,28 @@ bool Survey::AddRenamed(const std::string& path) {
 // it.
 std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, const Peek& peek) {
   Directory& directory = At(DirectoryOf(path));
-  if (!directory.Names().ok()) return std::nullopt;
+  const auto renamed = RenamedMembers(directory, peek);
+  for (const std::string& guess : GuessPatterns(path, peek.rank)) {
+    if (directory.Names().ok() && Fits(guess, directory, renamed)) return guess;
+  }
+  return std::nullopt;
+}
+
+std::map<std::uint32_t, std::string> Survey::RenamedMembers(Directory& directory, const Peek& peek) {
   std::map<std::uint32_t, std::string> renamed;
+  if (!directory.Names().ok()) return renamed;
   for (const std::string& sidecar : directory.Sidecars()) {
     const auto& other = directory.PeekAt(sidecar);
     if (!other.ok() || other->uuid != peek.uuid || other->kind != DatasetKind::kSet) continue;
     if (const auto name = directory.UserOf(sidecar)) renamed[other->rank] = *name;
   }
-  for (const std::string& guess : GuessPatterns(path, peek.rank)) {
-    const bool fits = std::all_of(renamed.begin(), renamed.end(), [&](const auto& member) {
-      return MatchPattern(guess, directory.PathOf(member.second)) == member.first;
-    });
-    if (fits) return guess;
-  }
-  return std::nullopt;
+  return renamed;
+}
+
+bool Survey::Fits(const std::string& pattern, const Directory& directory, const std::map<std::uint32_t, std::string>& members) {
+  return std::ranges::all_of(members, [&](const auto& member) {
+    return MatchPattern(pattern, directory.PathOf(member.second)) == member.first;
+  });
 }
 
 // First the sets that PATH has led to already: their members may be in other directories. Ranks beyond the newest
@@ -400,6 +408,27 @@ std::optional<std::string> Survey::OtherSetOf(const Match& match, const std::opt
   return recorded && !MeansTheSame(*recorded, match.resolved) ? recorded : std::nullopt;
 }
 
+// If whole sets were renamed, sidecars record other names. No member that is matched is one of a set of the pattern that was given, and
+// that pattern gives the others of their sets no ranks, or wrong ones.
+std::set<std::string> Survey::RenamedSetsIn(const std::vector<Match>& matches) {
+  std::set<std::string> others;
+  std::size_t members = 0;
+  for (const Match& match : matches) {
+    const auto peek = match.rank && IsThere(match.path) ? PeekFor(match.path) : std::nullopt;
+    if (!peek || !peek->committed || peek->kind != DatasetKind::kSet) continue;
+    if (const auto recorded = PatternFromTail(match.path, peek->name)) {
+      if (MeansTheSame(*recorded, match.resolved)) return {};
+      continue;
+    }
+    ++members;
+    Directory& directory = At(DirectoryOf(match.path));
+    const auto renamed = RenamedMembers(directory, *peek);
+    if (Fits(match.resolved, directory, renamed)) return {};
+    others.insert(PatternOfRenamed(match.path, *peek).value_or(PatternBeside(match.path, peek->name)));
+  }
+  return members > 1 ? others : std::set<std::string>();
+}
+
 // The sidecar of the file is lost. If no member that the pattern matches tells of it, it is a member of the set that does.
 std::optional<std::string> Survey::ClaimantOf(const Match& match) {
   if (PeekFor(match.path)) return std::nullopt;
@@ -414,7 +443,7 @@ Status Survey::AddPattern(const std::string& pattern) {
   LZY_ASSIGN_OR_RETURN(const auto matches, MatchesOf(pattern));
   const bool starred = pattern.find('*') != std::string::npos;
   std::map<std::string, std::vector<Match>> by_set;
-  std::set<std::string> others;
+  std::set<std::string> others = starred ? std::set<std::string>() : RenamedSetsIn(matches);
   for (const Match& match : matches) {
     if (!match.rank || !IsThere(match.path)) continue;
     if (auto other = OtherSetOf(match, PeekFor(match.path)); other || (other = ClaimantOf(match))) {

@@ -172,6 +172,8 @@ struct DatasetReport {
   /// A file differs that by inode or birth is another one than was committed, or holds what was committed in another
   /// directory. So without force it is neither repaired nor committed. Or: a shared file has the sidecar of a member of a set.
   bool another = false;
+  /// A file holds what was committed of another one.
+  bool holds_another = false;
   /// Shared file: it does not exist.
   bool gone = false;
   std::vector<std::string> warnings;  ///< things the user should know, complete sentences
@@ -211,7 +213,7 @@ struct DatasetReport {
 
   LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
              sidecar_bytes, unsealed, key, uuid, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, another,
-             gone, warnings, map, in_epoch, placed, from_replica, portion, stamps, left_for_later, skipped, bytes_read, bytes_captured,
+             holds_another, gone, warnings, map, in_epoch, placed, from_replica, portion, stamps, left_for_later, skipped, bytes_read, bytes_captured,
              bytes_encoded, parity_compared, captures_count, committed, planned, removed, repair_first, kept_intents, phases, status)
 };
 

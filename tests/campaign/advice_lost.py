@@ -536,6 +536,138 @@ class Moved(Lost):
         self.assertEqual(self.follow("lzy-verify second").code, 0, world.story())
 
 
+class Proven(Lost):
+    """What a sidecar in reach proves is no damage, however it came there; and what proves it stays."""
+
+    def kept(self, *commands, codes=None):
+        """No content is lost by these commands, each one typed after the other."""
+        world = self.world
+        before = set(world.files().values()) - {hash_of(b"")}
+        done = [world.run(command) for command in commands]
+        self.assertLessEqual(before, set(world.files().values()), world.story())
+        if codes is not None:
+            self.assertEqual([one.code for one in done], codes, world.story())
+        return done
+
+    def test_a_file_that_was_empty_is_not_emptied_again(self):
+        self.files(["a/f", "s.1"], 0)
+        self.files(["b/f", "s.0", "s.2", "g"], 60000)
+        self.world.protect("a b g 's.%r'")
+        self.swap("a/f", "b/f")
+        self.swap("s.1", "g")
+        self.kept("lzy-restore .", "lzy-restore a", "lzy-verify --repair 's.%r'", "lzy-restore 's.%r'")
+
+    def test_a_file_that_became_longer_is_not_cut(self):
+        self.files(["f"], 65536)
+        self.world.must("mkdir a && cp -p f a/f && head -c 300000 /dev/urandom >> f && touch -r a/f f")
+        self.world.protect("f a/f")
+        self.world.must("mv f a/f")
+        self.kept("lzy-restore a", "lzy-verify --repair .")
+        self.world.must("rm .LZY.f")  # now nothing proves it
+        self.kept("lzy-restore --catalog off a/f")
+
+    def test_a_new_file_in_the_place_of_a_member_that_took_its_sidecar_along(self):
+        self.files([f"s.{rank}" for rank in range(4)], 60000)
+        self.world.protect("'s.%r'")
+        self.world.must("mv s.0 s.0.old && mv .LZY.s.0 .LZY.s.0.old")
+        self.files(["s.0"], 60000)
+        self.kept("lzy-restore 's.%r'", "lzy-restore .")
+
+    def test_rot_in_a_member_that_was_swapped_with_its_sidecar(self):
+        self.files([f"s.{rank}" for rank in range(4)], 60000)
+        self.world.protect("--parity 2 's.%r'")
+        self.swap("s.0", "s.1", also_sidecars=True)
+        self.world.flip("s.1", 100)
+        self.kept("lzy-restore 's.%r'", "lzy-protect 's.%r'", "lzy-restore .")
+        self.swap("s.0", "s.1", also_sidecars=True)
+        self.judge("lzy-restore 's.%r'", "lzy-verify .", codes=[0, 0])
+
+    def test_the_sidecar_of_another_member_is_not_overwritten(self):
+        self.files([f"s.{rank}" for rank in range(4)], 60000)
+        self.world.protect("--parity 2 's.%r'")
+        key = self.world.known_sidecars()[".LZY.s.1"][0]
+        self.swap("s.0", "s.1", also_sidecars=True)
+        self.world.must("rm s.0")
+        self.kept("lzy-restore 's.%r'")
+        self.assertIn(key, [known for known, _ in self.world.known_sidecars().values()], self.world.story())
+
+    def test_all_paths_of_a_command_are_in_reach_from_the_start(self):
+        self.files(["f", "x/g"])
+        self.world.protect("f x/g")
+        self.world.must("cp -a x/g f")
+        self.kept("lzy-verify --repair --catalog off f x/g", "lzy-restore --catalog off f x")
+
+    def test_a_commit_of_a_set_leaves_the_proof_of_another_file(self):
+        self.files(["s.0", "s.1", "n.0", "n.1"])
+        self.world.protect("'s.%r' 'n.%r'")
+        self.world.must("cp -a s.1 n.1")
+        self.world.write_random("s.1", 3000)
+        self.kept("lzy-verify .", "lzy-protect 's.%r'", "lzy-verify --repair .", codes=[9, 9, 9])
+
+    def test_a_commit_leaves_the_proof_of_a_file_in_another_directory(self):
+        self.files(["f", "x/g", "h", "x/i"])
+        self.world.protect("f x/g h x/i")
+        self.world.must("cp -a f x/g && mv h t && mv x/i h && mv t x/i")
+        self.world.write_random("f", 3000)
+        self.kept("lzy-protect f", "lzy-protect h", "lzy-verify --repair .", "lzy-protect x/i", "lzy-verify --repair .")
+
+    def test_a_sidecar_that_proves_another_file_is_not_pruned(self):
+        self.files(["f", "h", "x/g", "i"], 200000)
+        self.world.must("cp -a f g && printf x | dd of=g conv=notrunc status=none && touch -r f g")
+        self.world.protect(". ")
+        self.world.must("mv f g && cp -a h i && rm h && cp -a x/g s && mv s f && rm x/g")
+        self.kept("lzy-info --prune .", "lzy-verify --repair .", "lzy-info --prune .", "lzy-verify --repair .")
+
+    def test_a_file_that_was_copied_back_has_its_own_sidecar(self):
+        self.files(["f"], 200000)
+        self.world.protect("f")
+        self.world.must("cp -a f ../good && sleep 0.05 && echo edit >> f && mv f f.bak && cp ../good f && rm ../good")
+        done = self.kept("lzy-verify .", "lzy-restore f", "lzy-protect f.bak", "lzy-verify f", codes=[0, 0, 0, 0])
+        self.assertIn("f: intact", done[3].text)
+
+    def test_a_member_in_another_directory_keeps_the_parity_that_it_brought_along(self):
+        self.files([f"node{rank}/state" for rank in range(3)] + [f"s.{rank}" for rank in range(3)], 20000)
+        self.world.protect("'node%r/state' 's.%r'")
+        self.world.must("mv node1 old1 && mkdir keep && mv s.1 keep/x && mv .LZY.s.1 keep/.LZY.x")
+        self.kept("lzy-protect old1/state", "lzy-protect keep/x")
+        self.world.must("mv old1 node1 && mv keep/x s.1 && mv keep/.LZY* . && rm node0/state s.0")
+        self.world.must("lzy-restore 'node%r/state' && lzy-restore 's.%r'")
+
+    def test_a_mistyped_pattern_after_whole_sets_exchanged_their_names(self):
+        self.files(["ck.0.0", "ck.0.1", "ck.1.0", "ck.1.1"], 20000)
+        self.world.protect("'ck.0.%r' 'ck.1.%r'")
+        for rank in range(2):
+            self.swap(f"ck.0.{rank}", f"ck.1.{rank}")
+        before = self.world.print_of()
+        for tool in ("lzy-protect", "lzy-restore", "lzy-verify"):
+            self.kept(f"{tool} 'ck.%r.1'", codes=[3])
+        self.assertEqual(self.world.print_of(), before)
+
+    def test_files_that_exchanged_their_names_are_judged_alike_by_all_threads(self):
+        for attempt in range(5):
+            one, other = f"d{attempt}/f", f"d{attempt}/g"
+            self.files([one, other], 5000)
+            self.world.protect(f"{one} {other}")
+            self.swap(one, other)
+            self.kept("lzy-restore .", "lzy-verify .", codes=[0, 0])
+
+    def test_a_set_that_was_rotated_with_its_sidecars_is_not_committed_unseen(self):
+        self.files([f"s.{rank}" for rank in range(4)], 20000)
+        self.world.protect("'s.%r'")
+        self.world.must("for i in 3 2 1 0; do mv s.$i s.$((i+1)); mv .LZY.s.$i .LZY.s.$((i+1)); done")
+        self.files(["s.0"], 20000)
+        self.world.flip("s.2", 100)
+        done, = self.kept("lzy-protect 's.%r'")
+        self.assertNotEqual(done.code, 0, self.world.story())
+
+    def test_rot_in_a_member_that_was_renamed_with_its_sidecar_has_advice_that_ends(self):
+        self.files([f"s.{rank}" for rank in range(3)], 20000)
+        self.world.protect("'s.%r'")
+        self.world.must("mv s.0 g && mv .LZY.s.0 .LZY.g")
+        self.world.flip("g", 100)
+        self.follow("lzy-verify g")
+
+
 class CoarseClocks(Lost):
     """Edits within the second of the commit, where times are in seconds."""
 

@@ -91,7 +91,9 @@ void RandomDamage::Cut(const std::string& path, std::uint64_t size) {
   SetMtime(path, mtime);
 }
 
-void RandomDamage::Grow(const std::string& path, const Bytes& bytes) {
+// By half at most: a file of which most is new would be another one.
+void RandomDamage::Grow(const std::string& path, Bytes bytes) {
+  bytes.resize(std::min<std::size_t>(bytes.size(), ReadFile(path).size() / 2));
   log_ += fmt::format("append {} to {}; ", bytes.size(), path);
   const std::int64_t mtime = MtimeOf(path);
   WriteAt(path, ReadFile(path).size(), bytes);

@@ -38,7 +38,7 @@ class RandomDamage {
   void RotParity(const ModelFile& file);
   void Lose(const std::string& path);
   void Cut(const std::string& path, std::uint64_t size);
-  void Grow(const std::string& path, const Bytes& bytes);
+  void Grow(const std::string& path, Bytes bytes);
   /// All of one device, in some way.
   void SpoilDevice(ModelGroup& group, std::uint32_t device);
   void SpoilDevices(std::size_t most, bool metadata_too);

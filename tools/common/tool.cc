@@ -460,6 +460,7 @@ int ToolRun::Run() {
   }
   // What is proven elsewhere must not be overwritten, though the command names one dataset only.
   if (keeps_books) AddToReach(*fs_, [this] { return DirectoriesInCatalog(options_); });
+  if (arguments_.paths.size() > 1) AddToReach(*fs_, [this] { return DirectoriesOf(*fs_, arguments_.paths); });
   if (tool_.run) {
     tool_.run(*this);
   } else if (tool_.arrange) {
