@@ -81,6 +81,9 @@ class PosixFile final : public File {
   Descriptor direct_;
   // Cleared for good by the first thread that finds that O_DIRECT does not work; the descriptor stays open.
   std::atomic<bool> direct_works_{false};
+  std::once_flag whole_once_;
+  // Bytes from the beginning on that had no hole when somebody first asked.
+  std::uint64_t whole_ = 0;
 };
 
 }  // namespace lzy::posix
