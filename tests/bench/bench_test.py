@@ -27,6 +27,7 @@ def script(name):
 
 
 peers = script("peers")
+cores = script("cores")
 
 
 def side(*seconds, size=10**9, **fields):
@@ -159,6 +160,29 @@ class Peers(unittest.TestCase):
         original = [b"ab"] * behaviour.FILES
         for code, text in ((1, "16 bytes wrong or missing (exit 1)"), (0, "**16 bytes wrong or missing** (exit 0)")):
             self.assertEqual(behaviour.outcome(subject, original, types.SimpleNamespace(code=code)), text)
+
+
+class Cores(unittest.TestCase):
+    def test_steps_are_powers_of_two_and_all_cores(self):
+        for count, steps in ((1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (16, [1, 2, 4, 8, 16]), (24, [1, 2, 4, 8, 16, 24])):
+            with self.subTest(count):
+                self.assertEqual(cores.steps(count), steps)
+
+    def test_the_first_round_does_not_count_and_what_cannot_be_done_is_left_out(self):
+        seconds = {1: [9, 1, 3, 2], 2: [9, 5, 6, 7]}
+        found = cores.measured(3, lambda count: {"calls": seconds[count].pop(0), "direct": None if count == 2 else 1}, 1, 2)
+        self.assertEqual(found, {1: {"calls": 2, "direct": 1}, 2: {"calls": 6}})
+
+    def test_speeds_are_held_to_one_thread_and_to_the_limit(self):
+        rows = cores.speed_rows(8, {1: {"protect": 2}, 16: {"protect": .25}}, {1: {"protect": 1}, 16: {"protect": .2}})
+        self.assertEqual(rows, [[1, "4.00", "1.0", "8.00", "0.50"], [16, "32.00", "8.0", "40.00", "0.80"]])
+
+    def test_ways_that_do_not_exist_here_have_no_speed(self):
+        found = {("calls", "seconds"): 2, ("calls", "processor"): 3}
+        self.assertEqual(cores.way_rows(4, {2: found}), [[2, "2.00 (0.75)", "–", "–", "–"]])
+
+    def test_seconds_of_ranks_are_told_without_the_start(self):
+        self.assertEqual(cores.rank_rows({16: {"protect": 1.5}}, {16: 1}), [[16, "1.00", "1.50 (0.50)"]])
 
 
 if __name__ == "__main__":
