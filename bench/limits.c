@@ -10,7 +10,7 @@
 // with several writers of one file:
 //
 //   calls   write MIB MiB, new, to one file by calls
-//   pages   through a shared mapping, which the kernel writes to (base/mapped_pages.h)
+//   pages   through a shared mapping, which the kernel writes to
 //   direct  by calls with O_DIRECT, into room that was allocated before
 //   files   by calls, to a file for each thread
 //
