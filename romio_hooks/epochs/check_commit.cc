@@ -37,14 +37,10 @@ Result<bool> WriteHeld(OpenFile& file, const Capture& capture, const WrittenChec
     if (held.empty()) continue;
     LZY_RETURN_IF_ERROR(write(block * capture.block_size(), held));
   }
-  if (found.wrong_parts.empty()) return out != nullptr;
-  Status status;
-  capture.ForEachPart([&](std::uint64_t offset, ByteSpan bytes) {
-    const Interval part{offset, offset + bytes.size()};
-    const bool wrong = std::find(found.wrong_parts.begin(), found.wrong_parts.end(), part) != found.wrong_parts.end();
-    if (wrong && status.ok()) status = write(offset, bytes);
-  });
-  LZY_RETURN_IF_ERROR(status);
+  for (const Interval& part : found.wrong_parts) {
+    const ByteSpan copy = capture.CopyOf(part);
+    if (!copy.empty()) LZY_RETURN_IF_ERROR(write(part.begin, copy));
+  }
   return out != nullptr;
 }
 

@@ -57,6 +57,8 @@ CaptureSetup SetupFor(const OpenFile& file) {
   // again.
   setup.memory = file.set && file.expected.parity > 0 ? file.options.memory / 2 : file.options.memory / 4 * 3;
   setup.hold = file.options.verify_writes || KeepsCopies(file) ? setup.memory / 3 * 2 : 0;
+  setup.compare = file.options.verify_writes;
+  setup.in_order = kWritesInOrder;
   setup.only_held = !file.options.verify_writes && KeepsCopies(file);
   setup.key = file.options.key;
   return setup;
@@ -123,7 +125,7 @@ WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& vie
     file.codes_tell = tell;
     if (tell) capture_ = CaptureOf(file);
     // Without other writes of this process under way, this one comes after all that were captured.
-    const bool alone = kWritesInOrder && !SeveralThreads() && file.writes_unconfirmed == 0 && !file.split_write;
+    const bool alone = !SeveralThreads() && file.writes_unconfirmed == 0 && !file.split_write;
     turn_ = alone ? ++file.writes_begun : 0;
   }
   if (!capture_) {

@@ -8,6 +8,7 @@ import os
 from layered import BUILD, CLIENT, LAYER, WRITE_CALLS, Layer
 
 FAULTY = f"{BUILD}/tests/libfaulty_io.so"
+PIECES = f"{BUILD}/clients/pieces_client"
 KINDS = ["drop", "flip", "misplace", "duplicate", "short"]
 # Nothing is captured of writes by shared pointers, nor of collective nonblocking ones (MPI libraries never say that one of
 # those failed). ROMIO leaves other nonblocking ones to glibc, where faulty_io does not come between.
@@ -93,6 +94,37 @@ class Faults(Writes):
                 self.assertNotEqual(self.verify(), 0, "it is not taken for intact")
 
 
+class Pieces(Writes):
+    """What ranks write in many pieces, or twice, is compared to the last byte."""
+
+    def pieces(self, kind, fault=None, at=1, **options):
+        self.fresh()
+        settings = [f"FAULT_FILE={'f' if fault else ''}", f"FAULT_KIND={fault}", f"FAULT_AT={at}", f"LD_PRELOAD={LAYER}:{FAULTY}"]
+        return self.run_program(["env", *settings, PIECES, kind, "f"], layer=False, **options)
+
+    def test_wrong_pieces_are_written_again(self):
+        for kind, fault, at in (("grid", "flip", 1), ("strided", "drop", 1), ("header", "flip", 3), ("twice", "flip", 2)):
+            with self.subTest(kind):
+                self.quiet(self.pieces(kind, verify_writes="on"))
+                right = self.content("f")
+                self.pieces(kind, fault, at=at)
+                self.assertTrue(self.content("f") != right, "the fault is one")
+                done = self.pieces(kind, fault, at=at, verify_writes="on")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stderr, MENDED)
+                self.assertTrue(self.content("f") == right)
+                self.assertEqual(self.verify(), 0)
+
+    def test_without_room_for_copies_wrong_pieces_are_an_error(self):
+        done = self.pieces("grid", "flip", verify_writes="on", memory="128K")
+        self.assertRegex(done.stderr, r"lzy: .*/f: \d+ blocks on the device are not what was written")
+
+    def test_bytes_of_several_ranks_are_no_fault(self):
+        done = self.pieces("overlap", verify_writes="on")
+        self.assertNotIn("blocks on the device", done.stderr)
+        self.assertEqual(self.verify(), 0)
+
+
 class SmallFiles(Writes):
     def test_blocks_are_smaller_than_those_that_were_captured(self):
         """Nobody knows how large a new file will become, so it is captured in blocks of large files."""
@@ -141,14 +173,14 @@ class LastWrites(Writes):
                     self.assertEqual(self.content(f"f.{last}"), self.content(f"bare.{last}"))
                     self.assertEqual(self.verify("f.%r" if "set" in options else "f.0"), 0)
 
-    def test_without_room_for_captures_the_file_stays_short(self):
-        """Zeros in place of what is missing would look as if they had been written."""
+    def test_without_room_for_copies_the_lost_end_is_an_error(self):
+        """Hashes need less room. The file gets its size, with zeros in place of what is missing."""
         self.client("set_slabs", name="bare", ranks=1, layer=False)
         settings = ["FAULT_FILE=f.0", "FAULT_KIND=drop", "FAULT_AT=4"]
-        self.run_program(["env", *settings, f"LD_PRELOAD={LAYER}:{FAULTY}", CLIENT, "set_slabs", "f", ""], ranks=1, layer=False,
-                         verify_writes="on", memory="64K")
-        self.assertLess(len(self.content("f.0")), len(self.content("bare.0")))
-        self.assertTrue(self.content("bare.0").startswith(self.content("f.0")))
+        done = self.run_program(["env", *settings, f"LD_PRELOAD={LAYER}:{FAULTY}", CLIENT, "set_slabs", "f", ""], ranks=1,
+                                layer=False, verify_writes="on", memory="64K")
+        self.assertRegex(done.stderr, r"lzy: .*/f\.0: \d+ blocks on the device are not what was written, and \d+ could not be repaired")
+        self.assertEqual(len(self.content("f.0")), len(self.content("bare.0")))
 
     def test_a_file_that_was_cut_stays_so(self):
         """By MPI-IO, also by another handle, and by POSIX calls after the last write."""
