@@ -53,20 +53,24 @@ class Checker {
           if (!shared && file.owner != context_.comm.rank()) continue;
           LZY_RETURN_IF_ERROR(CheckFile(ensemble, f, shared, coverage));
           if (counts_ && file.data) LZY_RETURN_IF_ERROR(HoldToParts(*file.data, ensemble.layout->file_size(f), coverage));
-          if (!counts_) result_.uncompared[why_not_] += TouchedBytes(*ensemble.layout, f, file.rank, shared);
+          touched_bytes_ += TouchedBytes(*ensemble.layout, f, file.rank, shared);
         }
       }
       return Status::Ok();
     }));
     if (shared) LZY_RETURN_IF_ERROR(LeaveOutOverlaps());
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { return TakeFaults(view); }));
+    if (!counts_) result_.uncompared[why_not_] = touched_bytes_;
     LZY_RETURN_IF_ERROR(AddUp(result_.uncompared));
     LZY_ASSIGN_OR_RETURN(result_.faults, context_.comm.AllReduceSum(faults_));
     if (result_.faults == 0) return std::move(result_);
     const bool untouched = view.superblock.generation == written_.generation && IsUntouchedSince(context_, written_);
     LZY_ASSIGN_OR_RETURN(const std::uint64_t touched, context_.comm.AllReduceMax(!untouched));
-    if (touched != 0) return WrittenCheck();
-    return std::move(result_);
+    if (touched == 0) return std::move(result_);
+    WrittenCheck nothing;
+    nothing.uncompared[Uncompared::kOthers] = touched_bytes_;
+    LZY_RETURN_IF_ERROR(AddUp(nothing.uncompared));
+    return nothing;
   }
 
  private:
@@ -88,13 +92,14 @@ class Checker {
     return coverage;
   }
 
-  // Of a file of which nothing that is known counts. Each byte is counted by one rank.
+  // Each byte is counted by one rank.
   std::uint64_t TouchedBytes(const Layout& layout, std::uint32_t f, std::uint32_t rank, bool shared) const {
     const auto found = touched_.find(rank);
     if (found == touched_.end() || (shared && context_.comm.rank() != 0)) return 0;
     if (found->second.whole()) return layout.file_size(f);
+    const std::uint64_t size = layout.file_size(f);
     std::uint64_t bytes = 0;
-    for (const Interval& one : found->second.intervals()) bytes += std::min(one.end, layout.file_size(f)) - std::min(one.begin, layout.file_size(f));
+    for (const Interval& one : found->second.intervals()) bytes += std::min(one.end, size) - std::min(one.begin, size);
     return bytes;
   }
 
@@ -321,6 +326,7 @@ class Checker {
   const Capture* const capture_;
   bool counts_ = false;  // what capture_ knows
   Uncompared why_not_ = Uncompared::kOthers;
+  std::uint64_t touched_bytes_ = 0;
   WrittenCheck result_;
   std::uint64_t faults_ = 0;
   std::vector<Interval> differ_;  // parts that the device does not have, ascending

@@ -77,6 +77,18 @@ void Capture::Take(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn) noe
   }
 }
 
+void Capture::TakeToCompare(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn) noexcept {
+  if (bytes.empty()) return;
+  try {
+    const std::lock_guard lock(mutex_);
+    end_ = std::max(end_, offset + bytes.size());
+    MissBlocks(BlocksOf({offset, offset + bytes.size()}));
+    if (written_) PutMissed(offset, bytes, turn);
+  } catch (...) {
+    Miss({offset, offset + bytes.size()}, Uncompared::kMemory);
+  }
+}
+
 void Capture::Miss(Interval bytes, Uncompared why) noexcept {
   const std::lock_guard lock(mutex_);
   MissBlocks(BlocksOf(bytes));

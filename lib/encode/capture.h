@@ -78,6 +78,8 @@ class Capture {
   /// it began; 0 if another write is under way. Bytes of a larger turn replace those of a smaller one. If the order of
   /// two writes to a block is not known, the block is missed.
   void Take(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn = 0) noexcept;
+  /// The same, but the bytes are only kept to be compared: the MPI library may have written others. The blocks are missed.
+  void TakeToCompare(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn = 0) noexcept;
   /// Says that the file is about to be cut to `size` bytes, or to grow to them. What this process wrote at or behind
   /// `size` is gone, and these blocks may be captured again. No write of this process may be under way.
   void Cut(std::uint64_t size) noexcept;

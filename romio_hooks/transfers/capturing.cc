@@ -11,7 +11,8 @@ namespace lzy::hooks {
 namespace {
 
 // Whether a collective write of this rank is in the file when it returns, so that a later write comes after it. ROMIO ends
-// such a write with a reduction (ADIOI_GEN_WriteStridedColl). OMPIO does not promise it.
+// such a write with a reduction (ADIOI_GEN_WriteStridedColl). OMPIO does not promise it. verify-writes holds it to MPI's promise
+// that the later write counts.
 #ifdef OPEN_MPI
 constexpr bool kWritesInOrder = false;
 #else
@@ -136,6 +137,7 @@ WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& vie
   bool known = false;
   try {
     known = source_->Open(call);
+    if (!known && file.options.verify_writes) known = only_compare_ = source_->Open(call, UserBuffer::Belief::kDefined);
   } catch (...) {  // its bounds overflow an offset
   }
   // Without a source, Run still misses the ranges: something is written there.
@@ -162,7 +164,8 @@ bool WriteCapture::Take(const std::vector<Interval>& ranges) {
     for (std::uint64_t at = range.begin; at < range.end;) {
       const auto piece = source_->Next(range.end - at);
       if (!piece) return false;
-      capture_->Take(at, *piece, turn_);
+      if (only_compare_) capture_->TakeToCompare(at, *piece, turn_);
+      if (!only_compare_) capture_->Take(at, *piece, turn_);
       at += piece->size();
     }
   }
@@ -274,6 +277,14 @@ void MissRanges(OpenFile& file, const std::vector<Interval>& ranges) {
   } else {
     VoidCapture(file);
   }
+}
+
+void DistrustCapture(OpenFile& file) {
+  {
+    const std::lock_guard lock(file.mutex);
+    file.misplaced = true;
+  }
+  if (const auto capture = LockedCaptureOf(file)) capture->Distrust();
 }
 
 void CutCapture(OpenFile& file, std::uint64_t size, const std::vector<Interval>& changed) {
