@@ -133,7 +133,8 @@ TEST_F(WrittenBytesTest, IsRightAboutEveryByte) {
     std::vector<std::uint8_t> last(kSize), state(kSize);  // 0: not written, 1: known, 2: unknown
     std::uint64_t turn = 0;
     for (std::uint64_t i = 1 + Below(rng, 40); i > 0; --i) {
-      const std::uint64_t at = Below(rng, kSize), length = 1 + Below(rng, std::min<std::uint64_t>(kSize - at, OneIn(rng, 2) ? 20 : 3 * kLength));
+      const std::uint64_t at = Below(rng, kSize);
+      const std::uint64_t length = 1 + Below(rng, std::min<std::uint64_t>(kSize - at, OneIn(rng, 2) ? 20 : 3 * kLength));
       const Interval range{at, at + length};
       switch (Below(rng, 10)) {
         case 0:
