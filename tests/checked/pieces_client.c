@@ -6,6 +6,7 @@
 //   twice     each rank a slab, and then half of it once more
 //   hindexed  each rank a column with gaps, by a view of hindexed blocks of subarrays
 //   by_hand   the same, piece by piece
+//   memory    each rank a slab from a buffer of pieces of several lengths
 //   shared    each rank in turn, by the shared pointer
 //   overlap   all ranks the same bytes, differently: MPI does not define which of them come last
 #include <mpi.h>
@@ -76,6 +77,19 @@ static void hindexed(MPI_File file, const uint8_t* bytes) {
   MPI_Type_free(&piece);
 }
 
+static void from_pieces(MPI_File file, const uint8_t* bytes, MPI_Offset at) {
+  int lengths[ROWS], places[ROWS];
+  for (int i = 0; i < ROWS; ++i) {
+    lengths[i] = WIDTH / 2 + i % 50;
+    places[i] = i * WIDTH;
+  }
+  MPI_Datatype pieces;
+  MPI_Type_indexed(ROWS, lengths, places, MPI_BYTE, &pieces);
+  MPI_Type_commit(&pieces);
+  MPI_File_write_at_all(file, at, bytes, 1, pieces, MPI_STATUS_IGNORE);
+  MPI_Type_free(&pieces);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -92,6 +106,7 @@ int main(int argc, char** argv) {
   if (strcmp(kind, "grid") == 0) columns(file, bytes, 1);
   if (strcmp(kind, "strided") == 0) columns(file, bytes, 0);
   if (strcmp(kind, "hindexed") == 0) hindexed(file, bytes);
+  if (strcmp(kind, "memory") == 0) from_pieces(file, bytes, slab);
   if (strcmp(kind, "by_hand") == 0) by_hand(file, bytes);
   if (strcmp(kind, "header") == 0) {
     if (rank == 0) MPI_File_write_at(file, 0, bytes + 1000, HEADER, MPI_BYTE, MPI_STATUS_IGNORE);

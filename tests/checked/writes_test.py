@@ -108,7 +108,8 @@ class Pieces(Writes):
         return self.run_program(["env", *settings, PIECES, kind, "f"], layer=False, **options)
 
     def test_wrong_pieces_are_written_again(self):
-        for kind, fault, at in (("grid", "flip", 1), ("strided", "drop", 1), ("header", "flip", 3), ("twice", "flip", 2)):
+        for kind, fault, at in (("grid", "flip", 1), ("strided", "drop", 1), ("header", "flip", 3), ("twice", "flip", 2),
+                                ("memory", "flip", 1)):
             with self.subTest(kind):
                 self.quiet(self.pieces(kind, verify_writes="on"))
                 right = self.content("f")
