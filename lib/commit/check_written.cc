@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <span>
+
 #include "comm/records.h"
 #include "commit/epoch.h"
 #include "encode/coverage.h"
@@ -11,8 +13,7 @@
 namespace lzy {
 namespace {
 
-// Of what ranks tell each other about their writes: some megabytes on every rank. Beyond it, intervals are joined, so
-// more counts as written by others, and less is compared.
+// Of what ranks tell each other at once: some megabytes on every rank.
 constexpr std::size_t kMostIntervals = 65536;
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
@@ -44,71 +45,62 @@ class Checker {
     LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context_, written_.dataset, {}));
     if (!view.committed) return std::move(result_);
     const bool shared = written_.dataset.kind == DatasetKind::kShared;
-    Coverage coverage;
-    std::vector<Interval> others;  // bytes that other ranks wrote, or may have
-    bool captured = false;
-    if (shared) {
-      LZY_ASSIGN_OR_RETURN(const std::uint64_t without, context_.comm.AllReduceMax(capture_ == nullptr));
-      if (without == 0) {
-        LZY_ASSIGN_OR_RETURN(coverage, ShareCoverage(context_.comm, *capture_));
-        LZY_ASSIGN_OR_RETURN(others, WrittenByOthers());
-        captured = true;
-      }
-    }
+    LZY_ASSIGN_OR_RETURN(const Coverage coverage, WhatCounts(shared));
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
-      if (!shared && capture_ != nullptr) {  // nobody else writes this rank's member
-        for (const Interval& blocks : capture_->Captured(kAll)) coverage.pieces.push_back({blocks, context_.comm.rank()});
-        captured = true;
-      }
       for (const Ensemble& ensemble : view.ensembles) {
         for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
           const FileView& file = ensemble.files[f];
           if (!shared && file.owner != context_.comm.rank()) continue;
           LZY_RETURN_IF_ERROR(CheckFile(ensemble, f, shared, coverage));
-          if (captured && file.data) LZY_RETURN_IF_ERROR(HoldToParts(*file.data, others));
+          if (counts_ && file.data) LZY_RETURN_IF_ERROR(HoldToParts(*file.data, ensemble.layout->file_size(f), coverage));
+          touched_bytes_ += TouchedBytes(*ensemble.layout, f, file.rank, shared);
         }
       }
       return Status::Ok();
     }));
+    if (shared) LZY_RETURN_IF_ERROR(LeaveOutOverlaps());
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { return TakeFaults(view); }));
+    if (!counts_) result_.uncompared[why_not_] = touched_bytes_;
+    LZY_RETURN_IF_ERROR(AddUp(result_.uncompared));
     LZY_ASSIGN_OR_RETURN(result_.faults, context_.comm.AllReduceSum(faults_));
     if (result_.faults == 0) return std::move(result_);
     const bool untouched = view.superblock.generation == written_.generation && IsUntouchedSince(context_, written_);
     LZY_ASSIGN_OR_RETURN(const std::uint64_t touched, context_.comm.AllReduceMax(!untouched));
-    if (touched != 0) return WrittenCheck();
-    return std::move(result_);
+    if (touched == 0) return std::move(result_);
+    WrittenCheck nothing;
+    nothing.uncompared[Uncompared::kOthers] = touched_bytes_;
+    LZY_RETURN_IF_ERROR(AddUp(nothing.uncompared));
+    return nothing;
   }
 
  private:
-  // What other ranks wrote, or may have. A block that two ranks wrote proves nothing: either content is right.
-  Result<std::vector<Interval>> WrittenByOthers() {
-    std::vector<Interval> told;
-    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { told = WrittenHere(); }));
-    const auto all = AllGatherRecords(context_.comm, told);
-    IntervalSet others;
-    LZY_RETURN_IF_ERROR(Agree(context_.comm, !all.ok() ? all.status() : NoThrow([&] {
-      for (int rank = 0; rank < context_.comm.size(); ++rank) {
-        if (rank == context_.comm.rank()) continue;
-        for (const Interval& one : (*all)[static_cast<std::size_t>(rank)]) others.Add(one);
-      }
-    })));
-    return others.intervals();
+  // Which blocks this rank holds to what it captured, and whether what it knows counts (counts_).
+  Result<Coverage> WhatCounts(bool shared) {
+    Coverage coverage;
+    enum : std::uint64_t { kAllKnown, kSomeUnseen, kVoid };
+    std::uint64_t worst = !capture_ || !capture_->written() ? kVoid : capture_->written()->knows_nothing() ? kSomeUnseen : kAllKnown;
+    if (shared) {
+      LZY_ASSIGN_OR_RETURN(worst, context_.comm.AllReduceMax(worst));
+    }
+    counts_ = worst == kAllKnown;
+    why_not_ = worst == kVoid ? Uncompared::kOthers : Uncompared::kUnseen;
+    if (shared && counts_) return ShareCoverage(context_.comm, *capture_);
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] {
+      if (!counts_) return;  // of a set: nobody else writes this rank's member
+      for (const Interval& blocks : capture_->Captured(kAll)) coverage.pieces.push_back({blocks, context_.comm.rank()});
+    }));
+    return coverage;
   }
 
-  // Bytes that this rank wrote, or may have: each rank so many intervals, since all know of all.
-  std::vector<Interval> WrittenHere() const {
-    const std::size_t limit = std::max<std::size_t>(16, kMostIntervals / static_cast<std::size_t>(context_.comm.size()));
-    IntervalSet mine;
-    const std::uint64_t block = capture_->block_size();
-    if (capture_->cut().whole()) return {{0, kEverythingBehind}};
-    for (const auto& list : {capture_->Unknown(limit), capture_->Captured(kAll), capture_->cut().intervals()}) {
-      for (const Interval& one : list) {
-        mine.Add({one.begin * block, one.end > kEverythingBehind / block ? kEverythingBehind : one.end * block});
-      }
-    }
-    capture_->ForEachPart([&](std::uint64_t offset, ByteSpan bytes) { mine.Add({offset, offset + bytes.size()}); });
-    mine.Coarsen(limit);
-    if (mine.whole()) return {{0, kEverythingBehind}};
-    return mine.intervals();
+  // Each byte is counted by one rank.
+  std::uint64_t TouchedBytes(const Layout& layout, std::uint32_t f, std::uint32_t rank, bool shared) const {
+    const auto found = touched_.find(rank);
+    if (found == touched_.end() || (shared && context_.comm.rank() != 0)) return 0;
+    if (found->second.whole()) return layout.file_size(f);
+    const std::uint64_t size = layout.file_size(f);
+    std::uint64_t bytes = 0;
+    for (const Interval& one : found->second.intervals()) bytes += std::min(one.end, size) - std::min(one.begin, size);
+    return bytes;
   }
 
   // Blocks of the data that were touched.
@@ -200,25 +192,125 @@ class Checker {
     });
   }
 
-  // What is between blocks of different ranks, mostly. `others`: ascending.
-  Status HoldToParts(File& file, const std::vector<Interval>& others) {
-    Status status;
-    std::vector<std::uint8_t> there;
-    capture_->ForEachPart([&](std::uint64_t offset, ByteSpan bytes) {
-      const Interval part{offset, offset + bytes.size()};
-      const auto next = std::upper_bound(others.begin(), others.end(), part.begin,
-                                         [](std::uint64_t at, const Interval& one) { return at < one.end; });
-      if (!status.ok() || (next != others.end() && next->begin < part.end)) return;
-      there.resize(bytes.size());
-      const auto got = file.ReadAtFromDevice(offset, there);
-      if (!got.ok() && got.status().code() != Code::kUnreadable) {
-        status = got.status();
-      } else if (!got.ok() || *got < bytes.size() || !std::equal(bytes.begin(), bytes.end(), there.begin())) {
-        result_.wrong_parts.push_back(part);
-        ++faults_;
+  // What this rank wrote in parts, or to blocks that are captured and that another rank wrote, too. What differs is only
+  // noted: perhaps others wrote it.
+  Status HoldToParts(File& file, std::uint64_t size, const Coverage& coverage) {
+    const WrittenBytes& written = *capture_->written();
+    result_.uncompared.Add(written.Unknown());
+    LZY_RETURN_IF_ERROR(written.ForEachBlock(
+        [&](std::uint64_t, const std::vector<WrittenBytes::Part>& parts) { return Compare(file, parts); }));
+    std::vector<Interval> mine;
+    for (const Coverage::Piece& piece : coverage.pieces) {
+      if (piece.rank == context_.comm.rank()) mine.push_back(piece.blocks);
+    }
+    const std::uint64_t length = capture_->block_size();
+    for (const Interval& shared : Without(capture_->Captured(kAll), mine)) {
+      for (std::uint64_t block = shared.begin; block < shared.end; ++block) {
+        const Interval bytes{block * length, std::min((block + 1) * length, size)};
+        LZY_RETURN_IF_ERROR(Compare(file, {{{bytes, capture_->Held(block), capture_->leaf(block).bytes.data()}}}));
       }
-    });
-    return status;
+    }
+    std::ranges::sort(differ_, {}, &Interval::begin);
+    return Status::Ok();
+  }
+
+  // `parts`: of one block.
+  Status Compare(File& file, const std::vector<WrittenBytes::Part>& parts) {
+    const Interval span{parts.front().bytes.begin, parts.back().bytes.end};
+    LZY_ASSIGN_OR_RETURN(const bool readable, ReadDevice(file, span));
+    for (const WrittenBytes::Part& part : parts) {
+      if (!readable || !IsThere(part, span.begin)) differ_.push_back(part.bytes);
+    }
+    return Status::Ok();
+  }
+
+  // Reads `bytes` into there_. False: some of them cannot be read, or are behind the end.
+  Result<bool> ReadDevice(File& file, Interval bytes) {
+    there_.resize(bytes.end - bytes.begin);
+    const auto got = file.ReadAtFromDevice(bytes.begin, there_);
+    if (!got.ok() && got.status().code() != Code::kUnreadable) return got.status();
+    return got.ok() && *got == there_.size();
+  }
+
+  // Whether there_, which begins at byte `begin`, has the part.
+  bool IsThere(const WrittenBytes::Part& part, std::uint64_t begin) const {
+    const ByteSpan bytes = ByteSpan(there_).subspan(part.bytes.begin - begin, part.bytes.end - part.bytes.begin);
+    if (!part.copy.empty()) return std::ranges::equal(part.copy, bytes);
+    const Hash hash = capture_->written()->HashOf(part.bytes.begin / capture_->block_size(), bytes);
+    return std::ranges::equal(hash.bytes, std::span(part.hash, sizeof hash));
+  }
+
+  // Finds out which of the bytes that differ were written by another rank, too, or may have been. Programs rarely do that,
+  // so ranks ask each other about these bytes alone.
+  Status LeaveOutOverlaps() {
+    const auto each = std::max<std::size_t>(16, kMostIntervals / static_cast<std::size_t>(context_.comm.size()));
+    for (std::size_t asked = 0;; asked += each) {
+      LZY_ASSIGN_OR_RETURN(const std::uint64_t more, context_.comm.AllReduceMax(asked < differ_.size()));
+      if (more == 0) return Status::Ok();
+      std::vector<Interval> mine;
+      LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] {
+        const std::size_t last = std::min(differ_.size(), asked + each);
+        for (std::size_t i = asked; i < last; ++i) mine.push_back(differ_[i]);
+      }));
+      LZY_RETURN_IF_ERROR(AskOthers(mine));
+    }
+  }
+
+  // Collective.
+  Status AskOthers(const std::vector<Interval>& mine) {
+    const auto asked = AllGatherRecords(context_.comm, mine);
+    std::vector<Interval> here;  // what this rank wrote of what others ask
+    LZY_RETURN_IF_ERROR(Agree(context_.comm, !asked.ok() ? asked.status() : NoThrow([&] {
+      IntervalSet found;
+      for (int rank = 0; rank < context_.comm.size(); ++rank) {
+        if (rank == context_.comm.rank()) continue;
+        for (const Interval& one : (*asked)[static_cast<std::size_t>(rank)]) capture_->AddWritten(one, found);
+      }
+      if (found.whole()) here = {{0, kEverythingBehind}};
+      if (!found.whole()) here = found.intervals();
+    })));
+    const auto told = AllGatherRecords(context_.comm, here);
+    return Agree(context_.comm, !told.ok() ? told.status() : NoThrow([&] {
+      for (int rank = 0; rank < context_.comm.size(); ++rank) {
+        if (rank == context_.comm.rank()) continue;
+        for (const Interval& one : (*told)[static_cast<std::size_t>(rank)]) others_.Add(one);
+      }
+    }));
+  }
+
+  // What differs, and was written by this rank alone, is wrong. Of a part that others wrote some of, the rest is compared
+  // again, if there is a copy.
+  Status TakeFaults(const DatasetView& view) {
+    std::uint64_t last = kEverythingBehind;
+    for (const Interval& part : differ_) {
+      const std::vector<Interval> mine = others_.whole() ? std::vector<Interval>() : Without({part}, others_.intervals());
+      const bool alone = mine.size() == 1 && mine.front() == part;
+      const ByteSpan copy = capture_->CopyOf(part);
+      bool wrong = alone;
+      std::uint64_t compared = alone ? part.end - part.begin : 0;
+      if (alone) result_.wrong_parts.push_back(part);
+      for (const Interval& one : mine) {
+        if (alone || copy.empty()) break;
+        LZY_ASSIGN_OR_RETURN(const bool readable, ReadDevice(*view.ensembles.at(0).files.at(0).data, one));
+        compared += one.end - one.begin;
+        if (readable && std::ranges::equal(copy.subspan(one.begin - part.begin, there_.size()), there_)) continue;
+        result_.wrong_parts.push_back(one);
+        wrong = true;
+      }
+      result_.uncompared[Uncompared::kOverlap] += part.end - part.begin - compared;
+      const std::uint64_t block = part.begin / capture_->block_size();
+      faults_ += wrong && block != last;
+      if (wrong) last = block;
+    }
+    return Status::Ok();
+  }
+
+  // Sums of all ranks.
+  Status AddUp(UncomparedBytes& bytes) {
+    for (std::uint64_t& one : bytes.by_reason) {
+      LZY_ASSIGN_OR_RETURN(one, context_.comm.AllReduceSum(one));
+    }
+    return Status::Ok();
   }
 
   Status Read(const BlockStream& stream, const std::vector<Interval>& blocks, const CheckedPiece& fn) {
@@ -232,8 +324,14 @@ class Checker {
   const Written& written_;
   const std::map<std::uint32_t, IntervalSet>& touched_;
   const Capture* const capture_;
+  bool counts_ = false;  // what capture_ knows
+  Uncompared why_not_ = Uncompared::kOthers;
+  std::uint64_t touched_bytes_ = 0;
   WrittenCheck result_;
   std::uint64_t faults_ = 0;
+  std::vector<Interval> differ_;  // parts that the device does not have, ascending
+  IntervalSet others_;            // of these: what other ranks wrote, or may have
+  std::vector<std::uint8_t> there_;
 };
 
 }  // namespace

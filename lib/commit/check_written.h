@@ -16,6 +16,7 @@
 #include "names/resolve.h"
 #include "request/context.h"
 #include "request/touched.h"
+#include "request/uncompared.h"
 
 namespace lzy {
 
@@ -23,11 +24,12 @@ struct WrittenCheck {
   /// Blocks that this rank captured, and of which the device has something else than was in the program's buffers:
   /// block numbers, ascending.
   std::vector<std::uint64_t> wrong;
-  /// The same of parts of blocks: where in the file they are.
+  /// The same of parts of blocks: where in the file they are. Each is in one part of Capture::written().
   std::vector<Interval> wrong_parts;
-  /// On all ranks together: blocks of data and parity, and parts of blocks, that are not on the device as they were
-  /// written or committed.
+  /// On all ranks together: blocks of data and parity that are not on the device as they were written or committed.
   std::uint64_t faults = 0;
+  /// On all ranks together: what was written and could only be held to the leaves of the commit, which read it back.
+  UncomparedBytes uncompared;
 };
 
 /// What was written, and committed.
@@ -38,9 +40,10 @@ struct Written {
   const Capture* capture = nullptr;          ///< ProtectRequest::capture; null on any rank where it does not count
 };
 
-/// After a commit: reads what was touched, and the parity of its rows, from the device. Blocks (and parts of blocks)
-/// that one rank alone captured are held to what it captured, all others to the leaves that were committed. Shared
-/// files are read by all ranks, each a part; members of sets by their owners. Whoever has written since makes it void:
+/// After a commit: reads what was touched, and the parity of its rows, from the device. What one rank alone wrote is held
+/// to what it captured, block by block or byte by byte; all else to the leaves that were committed. Shared files are read by
+/// all ranks, each a part; members of sets by their owners. Bytes that several ranks wrote are no faults, whichever of them
+/// the device has. Whoever has written since makes it void:
 /// where the commit does not count any more, a file differs from its stamp, or an intent is set, before or after the
 /// reading, nothing was found. Collective.
 Result<WrittenCheck> CheckWritten(const Context& context, const Written& written);

@@ -55,6 +55,14 @@ std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const Options& options,
   return start;
 }
 
+std::optional<EpochStart> FollowToCleanEpoch(FileSystem& fs, const Options& options, const std::string& data_path) {
+  const auto path = SidecarPath(data_path);
+  const auto found = FindSidecar(fs, data_path);
+  const bool elsewhere = path.ok() && found.ok() && *path != *found;
+  if (elsewhere && !Rehome(fs, data_path, {options.timeout_seconds, Occupants::kGo}).ok()) return std::nullopt;
+  return FindCleanEpoch(fs, options, data_path);
+}
+
 // The steps of docs/design.md §4, in this order: the sidecar gets the file's name, is locked (and made, with the
 // intent in it), is compared with the file, and gets the intent. SetIntent returns after the sync, so the caller may
 // write as soon as this returns.

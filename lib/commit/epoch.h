@@ -49,6 +49,9 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
 /// since, and no intent: then there is nothing to do before somebody writes. (`changed_behind`: its size is another
 /// one all the same, so it is damaged.) Changes nothing, takes no lock.
 std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const Options& options, const std::string& data_path);
+/// The same for a file that may have been renamed: its sidecar comes along first, as in BeginEpoch. If that is not possible,
+/// there is no clean epoch.
+std::optional<EpochStart> FollowToCleanEpoch(FileSystem& fs, const Options& options, const std::string& data_path);
 /// The epoch that began with `start` ended without any change by this program: takes the intent back, so that what was
 /// set before is set again (a sidecar that held nothing else is removed). Nothing is done when the intent that is set
 /// now is another writer's. Waits as BeginEpoch does.

@@ -68,6 +68,7 @@ class Decoder {
   Layout Decode(MPI_Datatype type);
   bool doubtful() const { return doubtful_; }
   bool regular() const { return regular_ && !doubtful_; }
+  bool known() const { return known_; }
 
  private:
   /// What the calls were that made a type, down to predefined ones. Faults of ROMIO depend on it.
@@ -112,6 +113,7 @@ class Decoder {
   int depth_ = 0;
   bool doubtful_ = false;
   bool regular_ = true;
+  bool known_ = true;  // all that is within was made by calls that are known here
   Features features_;  // of the element that is being decoded, as far as it was
 };
 
@@ -126,6 +128,7 @@ Layout Decoder::Decode(MPI_Datatype type) {
     if (followed) return *std::move(followed);
   }
   doubtful_ = true;  // anything may be within
+  known_ = false;
   return Bounds(type);
 }
 
@@ -133,7 +136,9 @@ Layout Decoder::Single(MPI_Datatype type, int combiner) {
   TypeShape shape;
   // ROMIO takes the like of MPI_SHORT_INT and MPI_DOUBLE_INT for so many bytes in a row, and does not know the types
   // that MPI_Type_create_f90_* make.
-  doubtful_ |= !shape.Read(type) || shape.size != shape.extent || combiner != MPI_COMBINER_NAMED;
+  const bool readable = shape.Read(type);
+  doubtful_ |= !readable || shape.size != shape.extent || combiner != MPI_COMBINER_NAMED;
+  known_ &= readable && combiner == MPI_COMBINER_NAMED;
   return Predefined(type);
 }
 
@@ -388,7 +393,9 @@ TypeMap MapOf(MPI_Datatype type, std::size_t limit) {
   // bounds are no contradiction.
   const Layout bounds = Bounds(type);
   const Layout& layout = map.layout;
+  map.defined = decoder.known() && layout.exact;
   if (layout.size != bounds.size || layout.begin < bounds.begin || layout.end > bounds.end) {
+    map.defined = false;
     map.layout = Layout::Hull(std::min(layout.begin, bounds.begin), std::max(layout.end, bounds.end), bounds.size);
     map.doubtful = true;
   }

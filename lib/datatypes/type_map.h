@@ -28,6 +28,8 @@ struct TypeMap {
   Layout layout;
   /// The type is of a form with which an MPI library is known to write elsewhere, or is not known well enough to say.
   bool doubtful = false;
+  /// The layout is exactly what the standard says of the type, whatever MPI libraries make of it.
+  bool defined = false;
   /// Made of contiguous types, vectors and subarrays only, and not doubtful. All MPI libraries get these right in
   /// memory, too.
   bool regular = true;

@@ -35,8 +35,15 @@ Capture::Capture(CaptureSetup setup)
       decided_(setup_.certain_from == 0),
       open_(block_),
       closed_(block_),
-      room_to_hold_(setup_.hold),
-      parts_(block_) {}
+      room_to_hold_(setup_.hold) {
+  if (!setup_.compare) return;
+  // The last block goes first: programs write headers again.
+  written_.emplace(block_, setup_.key, room_to_hold_, [this] {
+    if (held_.empty()) return false;
+    (void)TakeHeld(held_.rbegin()->first);
+    return true;
+  });
+}
 
 Status Capture::SetGeometry(const GeometryParameters& parameters) {
   if (parameters.kind != DatasetKind::kShared || parameters.groups.size() != 1) {
@@ -63,19 +70,40 @@ void Capture::Take(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn) noe
   try {
     const std::lock_guard lock(mutex_);
     end_ = std::max(end_, offset + bytes.size());
-    TakeAll(offset, bytes, turn);
+    TakeAll(offset, bytes, setup_.in_order ? turn : 0);
+    if (written_) PutMissed(offset, bytes, turn);
   } catch (...) {
-    Miss({offset, offset + bytes.size()});
+    Miss({offset, offset + bytes.size()}, Uncompared::kMemory);
   }
 }
 
-void Capture::Miss(Interval bytes) noexcept {
+void Capture::TakeToCompare(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn) noexcept {
+  if (bytes.empty()) return;
+  try {
+    const std::lock_guard lock(mutex_);
+    end_ = std::max(end_, offset + bytes.size());
+    MissBlocks(BlocksOf({offset, offset + bytes.size()}));
+    if (written_) PutMissed(offset, bytes, turn);
+  } catch (...) {
+    Miss({offset, offset + bytes.size()}, Uncompared::kMemory);
+  }
+}
+
+void Capture::Miss(Interval bytes, Uncompared why) noexcept {
   const std::lock_guard lock(mutex_);
   MissBlocks(BlocksOf(bytes));
+  Lose(bytes, why);
 }
 
 void Capture::MissAll() noexcept {
+  Distrust();
   const std::lock_guard lock(mutex_);
+  if (written_) written_->LoseEverything(Uncompared::kUnseen);
+}
+
+void Capture::Distrust() noexcept {
+  const std::lock_guard lock(mutex_);
+  PutKnown({0, kEverythingBehind});
   missed_.AddWhole();
   pages_.clear();
   chunks_.clear();
@@ -88,6 +116,12 @@ void Capture::MissAll() noexcept {
 void Capture::Cut(std::uint64_t size) noexcept {
   const std::lock_guard lock(mutex_);
   end_ = std::min(end_, size);
+  if (written_) {
+    const std::uint64_t last = size / block_;
+    // Its leaf is of no use any more, but its first bytes stay.
+    if (size % block_ != 0 && !missed_.whole() && IsCaptured(last)) PutCaptured(last);
+    written_->Erase({size, kEverythingBehind});
+  }
   if (missed_.whole()) return;
   const Interval gone{size / block_, kEverythingBehind};
   bool forgets = false;
@@ -243,8 +277,16 @@ void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
   page->carried.reset(block % kPageBlocks);
 }
 
-// Keeps a copy while there is room. Room is never given back, so the first blocks of an epoch are the ones that are
-// held.
+std::vector<std::uint8_t> Capture::TakeHeld(std::uint64_t block) {
+  const auto held = held_.find(block);
+  if (held == held_.end()) return {};
+  std::vector<std::uint8_t> bytes = std::move(held->second);
+  held_.erase(held);
+  room_to_hold_ += bytes.size();
+  return bytes;
+}
+
+// Keeps a copy while there is room. So the first blocks of an epoch are the ones that are held.
 void Capture::Hold(std::uint64_t block, ByteSpan bytes) {
   if (bytes.size() > room_to_hold_) return;
   held_[block].assign(bytes.begin(), bytes.end());
@@ -304,12 +346,14 @@ void Capture::Close(std::uint64_t block) {
   OpenBlocks::Block open = open_.Take(block);
   try {
     TakeBlock(block, ByteSpan(open.bytes.data(), LengthOf(block)));
+    if (written_ && !IsCaptured(block)) PutOpen(block, open);
     if (open.carried && IsCaptured(block)) PageFor(block)->carried.set(block % kPageBlocks);
     if (IsSmall()) return closed_.Insert(block, std::move(open));
   } catch (...) {
     // Out of memory. Its bytes are gone, and it must not look as if nobody had written it.
     used_ -= open_.BytesEach();
     MissBlocks({block, block + 1});
+    Lose({block * block_, (block + 1) * block_}, Uncompared::kMemory);
     throw;
   }
   used_ -= open_.BytesEach();
@@ -339,7 +383,74 @@ bool Capture::IsUnwritten(std::uint64_t block) const {
 void Capture::MissBlocks(Interval blocks) {
   if (blocks.begin >= blocks.end) return;
   missed_.Add(blocks);
+  PutKnown(blocks);
   Forget(blocks);
+}
+
+// Of the others, written_ may have something from before a cut.
+void Capture::PutMissed(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn) {
+  while (!bytes.empty()) {
+    const std::uint64_t block = offset / block_;
+    const auto here = bytes.first(std::min<std::uint64_t>(block_ - offset % block_, bytes.size()));
+    if (missed_.Overlaps({block, block + 1})) {
+      written_->Put(offset, here, turn);
+    } else if (written_->HasBlock(block)) {
+      written_->Erase({offset, offset + here.size()});
+    }
+    offset += here.size();
+    bytes = bytes.subspan(here.size());
+  }
+}
+
+// The order of what is put is known to the next write: a turn that is not 0 comes after all that was captured.
+void Capture::PutKnown(Interval blocks) noexcept {
+  if (!written_) return;
+  try {
+    for (auto page = pages_.lower_bound(blocks.begin / kPageBlocks);
+         page != pages_.end() && page->first * kPageBlocks < blocks.end; ++page) {
+      for (std::uint64_t i = 0; i < kPageBlocks; ++i) {
+        const std::uint64_t block = page->first * kPageBlocks + i;
+        if (block >= blocks.begin && block < blocks.end && page->second->captured.test(i)) PutCaptured(block);
+      }
+    }
+    for (auto at = open_.blocks().lower_bound(blocks.begin); at != open_.blocks().end() && at->first < blocks.end; ++at) {
+      PutOpen(at->first, at->second);
+    }
+  } catch (...) {
+    written_->LoseEverything(Uncompared::kMemory);
+  }
+}
+
+void Capture::PutCaptured(std::uint64_t block) {
+  const Interval bytes{block * block_, block * block_ + LengthOf(block)};
+  const std::vector<std::uint8_t> held = TakeHeld(block);
+  if (!held.empty()) return written_->PutOwn(bytes.begin, held, 0);
+  if (bytes.begin < bytes.end) written_->PutHash(bytes, leaf(block), 0);
+}
+
+void Capture::PutOpen(std::uint64_t block, const OpenBlocks::Block& open) {
+  if (open.have.whole()) return written_->Lose({block * block_, (block + 1) * block_}, Uncompared::kMemory);
+  for (const Interval& part : open.have.intervals()) {
+    written_->PutOwn(block * block_ + part.begin, {open.bytes.data() + part.begin, part.end - part.begin}, open.turn);
+  }
+}
+
+void Capture::Lose(Interval bytes, Uncompared why) noexcept {
+  if (!written_) return;
+  try {
+    written_->Lose(bytes, why);
+  } catch (...) {
+    written_->LoseEverything(Uncompared::kMemory);
+  }
+}
+
+void Capture::AddWritten(Interval bytes, IntervalSet& found) const {
+  const Interval blocks = BlocksOf(bytes);
+  for (std::uint64_t block = blocks.begin; block < blocks.end; ++block) {
+    if (!IsCaptured(block) && !open_.Has(block) && !cut_.Overlaps({block, block + 1})) continue;
+    found.Add({std::max(bytes.begin, block * block_), std::min(bytes.end, (block + 1) * block_)});
+  }
+  written_->AddWritten(bytes, found);
 }
 
 void Capture::Forget(Interval blocks) {

@@ -27,6 +27,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -34,6 +35,7 @@
 #include "base/bytes.h"
 #include "base/interval_set.h"
 #include "encode/open_blocks.h"
+#include "encode/written_bytes.h"
 #include "erasure/codec.h"
 #include "geometry/layout.h"
 #include "merkle/leaf_key.h"
@@ -53,6 +55,12 @@ struct CaptureSetup {
   std::uint64_t hold = 0;
   /// A block of which no copy can be kept is missed: its hash alone is of no use.
   bool only_held = false;
+  /// What is not captured is kept byte by byte in memory of `hold`, to be compared with the device (written()).
+  bool compare = false;
+  /// A write that has returned is in the file, so that a later one comes after it. If not, blocks that are written twice
+  /// are missed: nobody knows which write comes last. They are compared all the same, because MPI says that the later one
+  /// counts.
+  bool in_order = true;
   std::shared_ptr<const LeafKey> key = nullptr;  ///< makes the leaves of a sealed dataset; null: none
 };
 
@@ -70,19 +78,26 @@ class Capture {
   /// it began; 0 if another write is under way. Bytes of a larger turn replace those of a smaller one. If the order of
   /// two writes to a block is not known, the block is missed.
   void Take(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn = 0) noexcept;
+  /// The same, but the bytes are only kept to be compared: the MPI library may have written others. The blocks are missed.
+  void TakeToCompare(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn = 0) noexcept;
   /// Says that the file is about to be cut to `size` bytes, or to grow to them. What this process wrote at or behind
   /// `size` is gone, and these blocks may be captured again. No write of this process may be under way.
   void Cut(std::uint64_t size) noexcept;
-  /// Says that something was written to [begin, end), or may be until the commit. Its blocks are missed.
-  void Miss(Interval bytes) noexcept;
+  /// Says that something was written to [begin, end), or may be until the commit. Its blocks are missed. `why`: nothing is
+  /// known of these bytes, to be compared.
+  void Miss(Interval bytes, Uncompared why = Uncompared::kUnseen) noexcept;
   /// The same for the whole file. Frees what was kept, but for the memory of sums.
   void MissAll() noexcept;
+  /// Says that the MPI library may have put what was written, or will be, elsewhere. All blocks are missed. What was written
+  /// is still known, to be compared.
+  void Distrust() noexcept;
 
   /// The end of what this process wrote in this epoch, as far as it was taken and not cut; 0: nothing. The largest number
   /// if something behind byte `from` of the file was missed. Before Finish.
   std::uint64_t EndOfKnown(std::uint64_t from) const {
     const std::lock_guard lock(mutex_);
-    const bool missed = from < end_ && missed_.Overlaps(BlocksOf({from, end_}));
+    if (from >= end_) return end_;
+    const bool missed = written_ ? written_->IsUnknownIn({from, end_}) : missed_.Overlaps(BlocksOf({from, end_}));
     return missed ? kEverythingBehind : end_;
   }
 
@@ -133,19 +148,12 @@ class Capture {
   /// the last block of a file, it is what the file has of it. verify-writes writes this again. Parity of a set may be made
   /// of it (only_held).
   ByteSpan Held(std::uint64_t block) const;
-  /// What was written to parts of blocks that were not written whole, if `hold` is not 0. Calls fn(offset in the file,
-  /// bytes) in the order of offsets.
-  template <class Fn>
-  void ForEachPart(const Fn& fn) const {
-    for (const auto& [block, parts] : parts_.blocks()) {
-      for (const Interval& part : parts.have.intervals()) {
-        fn(block * block_ + part.begin, ByteSpan(parts.bytes.data() + part.begin, part.end - part.begin));
-      }
-    }
-  }
-  /// Blocks to which something was written that is not known: neither captured nor in parts. As intervals of block
-  /// numbers, a superset if there are more than `limit`, as in Written.
-  std::vector<Interval> Unknown(std::size_t limit) const;
+  /// What was written in this epoch and is not captured. Null without `compare`.
+  const WrittenBytes* written() const { return written_ ? &*written_ : nullptr; }
+  /// The bytes that this process wrote to part of a block, if a copy was kept; else empty.
+  ByteSpan CopyOf(Interval bytes) const;
+  /// Adds what this process wrote of `bytes` in this epoch, or may have written, to `found`. Precondition: `compare`.
+  void AddWritten(Interval bytes, IntervalSet& found) const;
   /// Adds a block that nobody captured to the sums of its row. It does not become captured. Precondition: this process
   /// captured another block of the row. `whole`: block_size bytes, with zeros behind the end of the file, aligned to
   /// 32 bytes. Thread-safe.
@@ -225,8 +233,18 @@ class Capture {
   bool IsTooMuch(std::uint64_t bytes) const;
   /// Neither captured nor missed, and not open.
   bool IsUnwritten(std::uint64_t block) const;
-  /// Marks blocks as missed, and forgets what was kept of them.
+  /// Marks blocks as missed, and forgets what was kept of them. With `compare`, that goes to written_.
   void MissBlocks(Interval blocks);
+  /// After a write was taken: what of it was missed goes to written_.
+  void PutMissed(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn);
+  /// Copies what is known of blocks to written_.
+  void PutKnown(Interval blocks) noexcept;
+  void PutCaptured(std::uint64_t block);
+  void PutOpen(std::uint64_t block, const OpenBlocks::Block& open);
+  /// Nothing is known of these bytes, to be compared.
+  void Lose(Interval bytes, Uncompared why) noexcept;
+  /// Gives the room of a copy back.
+  std::vector<std::uint8_t> TakeHeld(std::uint64_t block);
   void Forget(Interval blocks);
   void ForgetCaptured(Interval blocks);
   void EraseOpen(Interval blocks);
@@ -284,7 +302,7 @@ class Capture {
   OpenBlocks closed_;         // of a small file: what was open until the commit
   std::uint64_t room_to_hold_;
   std::map<std::uint64_t, std::vector<std::uint8_t>> held_;  // by block
-  OpenBlocks parts_;          // what Finish leaves of blocks that are not whole, if holds_
+  std::optional<WrittenBytes> written_;
   IntervalSet missed_{4096};  // block numbers
   IntervalSet cut_{4096};     // blocks that were written and then cut off
   AlignedBuffer scratch_;     // copies of the blocks that are being taken

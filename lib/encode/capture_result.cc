@@ -24,19 +24,23 @@ bool Capture::Finish(const Layout& layout) {
   const std::lock_guard lock(mutex_);
   // If this fails, the geometry is as it was, and does not fit.
   if (chunks_.empty() && layout.block_size() == block_ && !Fits(layout)) (void)SetGeometry(layout.parameters());
-  size_ = layout.file_size(0);
-  const std::uint64_t last = size_ / block_;
-  const std::uint64_t rest = size_ % block_;
+  const std::uint64_t size = layout.file_size(0);
+  const std::uint64_t last = size / block_;
+  const std::uint64_t rest = size % block_;
+  const Interval behind{last + (rest > 0), kEverythingBehind};
   // Blocks behind the end were cut off. They are not missed, since the file does not have them. The last block may have
-  // been captured with more bytes than the file has of it now.
-  Forget({last + (rest > 0), kEverythingBehind});
+  // been captured with more bytes than the file has of it now. Both were captured in their whole length.
+  PutKnown(behind);
   if (rest > 0 && IsCaptured(last)) MissBlocks({last, last + 1});
+  size_ = size;
+  Forget(behind);
+  if (written_) written_->EndAt(size);
   FinishOpen();
   DropSpoiled();
   return Fits(layout);
 }
 
-// What is not whole is missed. If verify-writes asked for it, the parts themselves are kept. What is whole gets a place
+// What is not whole is missed. What is whole gets a place
 // in a page and a sum now, so CloseOpen captures all that coverage says of it, or throws.
 void Capture::FinishOpen() {
   for (auto at = open_.blocks().begin(); at != open_.blocks().end();) {
@@ -46,7 +50,6 @@ void Capture::FinishOpen() {
       open_.Pad(block, LengthOf(block));
       continue;
     }
-    if (setup_.hold > 0) parts_.Insert(block, open_.Take(block));
     MissBlocks({block, block + 1});
   }
 }
@@ -61,6 +64,7 @@ void Capture::DropSpoiled() {
     for (std::uint64_t i = 0; i < kPageBlocks; ++i) {
       const std::uint64_t block = number * kPageBlocks + i;
       if (!page->captured.test(i) || !spoiled(block)) continue;
+      PutKnown({block, block + 1});
       page->captured.reset(i);
       missed_.Add({block, block + 1});
     }
@@ -120,21 +124,11 @@ std::vector<Interval> Capture::Written(std::size_t limit) const {
   return all.intervals();
 }
 
-// What was missed, less the blocks whose parts are known.
-std::vector<Interval> Capture::Unknown(std::size_t limit) const {
-  if (missed_.whole()) return {{0, kEverythingBehind}};
-  IntervalSet unknown;
-  for (const Interval& missed : missed_.intervals()) {
-    std::uint64_t from = missed.begin;
-    const auto& parts = parts_.blocks();
-    for (auto part = parts.lower_bound(missed.begin); part != parts.end() && part->first < missed.end; ++part) {
-      if (part->first > from) unknown.Add({from, part->first});
-      from = part->first + 1;
-    }
-    if (from < missed.end) unknown.Add({from, missed.end});
-  }
-  unknown.Coarsen(limit);
-  return unknown.intervals();
+ByteSpan Capture::CopyOf(Interval bytes) const {
+  if (const ByteSpan part = written_ ? written_->CopyOf(bytes) : ByteSpan(); !part.empty()) return part;
+  const ByteSpan block = Held(bytes.begin / block_);
+  const std::uint64_t at = bytes.begin % block_, length = bytes.end - bytes.begin;
+  return at + length <= block.size() ? block.subspan(at, length) : ByteSpan();
 }
 
 const std::uint8_t* Capture::ParityOf(const RowId& row, std::uint32_t q) const {
@@ -161,7 +155,6 @@ bool Capture::Carry() noexcept {
   missed_.Clear();
   cut_.Clear();
   end_ = 0;
-  parts_.Clear();
   held_.clear();
   room_to_hold_ = setup_.hold;
   size_ = kEverythingBehind;

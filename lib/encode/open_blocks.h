@@ -26,7 +26,7 @@ class OpenBlocks {
 
   struct Block {
     AlignedBuffer bytes;       ///< block_size bytes
-    IntervalSet have{kMostParts};  ///< which of them were written; a block in more parts is not followed
+    IntervalSet have{kMostParts};  ///< which were written; a block in more parts is for encode/written_bytes.h
     std::uint64_t turn = 0;    ///< the largest turn of a write to it
     bool queued = false;
     bool carried = false;      ///< nothing was written to it in this epoch

@@ -12,9 +12,9 @@
 
 namespace lzy {
 
-std::string CommitRecord(const DatasetReport& report) {
+std::string CommitRecord(const DatasetReport& report, std::optional<std::uint64_t> uncompared) {
   const Phases& phases = report.phases;
-  const nlohmann::ordered_json line = {
+  nlohmann::ordered_json line = {
       {"path", report.path},
       {"kind", report.kind == DatasetKind::kSet ? "set" : "shared"},
       {"state", Name(report.state)},
@@ -33,6 +33,7 @@ std::string CommitRecord(const DatasetReport& report) {
       {"bytes_encoded", report.bytes_encoded},
       {"root", report.root.Hex()},
   };
+  if (uncompared) line["bytes_not_compared"] = *uncompared;
   // Paths are bytes; those that are not UTF-8 must not throw.
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
@@ -57,8 +58,8 @@ Status CheckReportFile(const std::string& file) {
 }
 
 // The file is opened anew for each record. So it may be rotated meanwhile, and no descriptor is held between commits.
-Status AppendCommitRecord(const std::string& file, const DatasetReport& report) {
-  const std::string line = CommitRecord(report);
+Status AppendCommitRecord(const std::string& file, const DatasetReport& report, std::optional<std::uint64_t> uncompared) {
+  const std::string line = CommitRecord(report, uncompared);
   const auto error = [&](const char* what) {
     return Status(Code::kIo, fmt::format("report: {}: {}: {}", file, what, std::generic_category().message(errno)));
   };

@@ -106,6 +106,15 @@ void StartFollowing(OpenFile& file, const DataCall& call, Before& before) {
   before.position = PositionOf(As<MPI_File>(call.fh), call.place);
 }
 
+/// Of a view with which MPI libraries are known to write elsewhere, takes what the standard says: the write is held to that.
+void TakeAsDefined(OpenFile& file, Before& before) {
+  const View defined = before.view.AsDefined();
+  before.ranges = defined.Ranges(before.position, before.bytes, kMostRanges);
+  if (!before.ranges) return;
+  before.view = defined;
+  DistrustCapture(file);
+}
+
 /// Records what the write may touch, and makes sure of an intent. The order matters: an intent that is set before the
 /// record would be void if a commit in another thread came between. A blocking write of known place is captured by a
 /// thread beside the real call, if that is worth it.
@@ -126,6 +135,7 @@ void BeforeWrite(OpenFile& file, const DataCall& call, Before& before) {
     before.position = TakeOwnPosition(file, call);
     before.bytes = *bytes;
     before.ranges = before.view.Ranges(before.position, *bytes, kMostRanges);
+    if (!before.ranges && file.options.verify_writes) TakeAsDefined(file, before);
     before.capture = before.ranges && call.done != Done::kUntold;
     Touch(file, before.ranges);
     if (!before.capture && before.ranges) MissRanges(file, *before.ranges);

@@ -117,6 +117,7 @@ void ReadVerdict::Add(const ReadVerdict& other) {
   healed += other.healed;
   mended += other.mended;
   reread += other.reread;
+  mended_elsewhere |= other.mended_elsewhere;
   if (!first) first = other.first;
   if (!other.lost) return;
   if (!lost) {
@@ -131,7 +132,9 @@ ReadCheck::ReadCheck(FileSystem& fs, const Options& options, std::string path, s
       options_(options),
       path_(std::move(path)),
       inode_(inode),
-      kept_(std::make_unique<KeptBlocks>(options.memory / kKeptPart)) {}
+      kept_(std::make_unique<KeptBlocks>(options.memory / kKeptPart)) {
+  if (const auto stat = fs_.Stat(path_); stat.ok()) seen_ctime_ns_ = stat->ctime_ns;
+}
 
 ReadCheck::~ReadCheck() = default;
 
@@ -343,6 +346,10 @@ bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspec
   }
   if (healed->other_commit) return false;
   if (healed->gave_up_waiting) patient_ = false;
+  // A repair leaves another ctime. What this process repairs is not told as read wrongly.
+  const auto stat = fs_.Stat(path_);
+  const bool mended_elsewhere = stat.ok() && stat->ctime_ns != seen_ctime_ns_;
+  if (stat.ok()) seen_ctime_ns_ = stat->ctime_ns;
   for (std::size_t i = 0; i < suspects.size(); ++i) {
     const HealedBlock& block = healed->blocks[i];
     const Suspect& suspect = suspects[i];
@@ -362,6 +369,7 @@ bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspec
     } else {
       one.as_committed = true;
       (block.damaged ? one.healed : one.reread) = range.length;
+      one.mended_elsewhere = !block.damaged && mended_elsewhere;
       if (block.mended) one.mended = range.length;
       const bool stays_damaged = block.damaged && !block.mended;
       if (stays_damaged && healed_.size() < committed.MostBlocks(options_)) {

@@ -40,6 +40,7 @@ struct ReadVerdict {
   std::uint64_t healed = 0;   ///< bytes of blocks that were damaged, and are right in memory now
   std::uint64_t mended = 0;   ///< of those, on disk too
   std::uint64_t reread = 0;   ///< bytes of blocks that were read wrong, and are right on the device
+  bool mended_elsewhere = false;  ///< of `reread`: perhaps they were damaged, and another process has repaired them since
   std::optional<ByteRange> first;  ///< the first block that was not right
   std::optional<ByteRange> lost;   ///< first and last byte of blocks that are damaged and cannot be had; memory has what was read
   std::string why;
@@ -100,6 +101,7 @@ class ReadCheck {
   const Options options_;
   const std::string path_;
   const std::uint64_t inode_;
+  std::int64_t seen_ctime_ns_ = 0;  // when it was opened, or was found right on the device last; guarded by healing_
   std::mutex mutex_;  // guards what follows
   Clock::time_point looked_{};  // when it was made sure that `committed_` is what counts; zero: never
   std::shared_ptr<const Committed> committed_;  // null: no usable sidecar

@@ -37,14 +37,10 @@ Result<bool> WriteHeld(OpenFile& file, const Capture& capture, const WrittenChec
     if (held.empty()) continue;
     LZY_RETURN_IF_ERROR(write(block * capture.block_size(), held));
   }
-  if (found.wrong_parts.empty()) return out != nullptr;
-  Status status;
-  capture.ForEachPart([&](std::uint64_t offset, ByteSpan bytes) {
-    const Interval part{offset, offset + bytes.size()};
-    const bool wrong = std::find(found.wrong_parts.begin(), found.wrong_parts.end(), part) != found.wrong_parts.end();
-    if (wrong && status.ok()) status = write(offset, bytes);
-  });
-  LZY_RETURN_IF_ERROR(status);
+  for (const Interval& part : found.wrong_parts) {
+    const ByteSpan copy = capture.CopyOf(part);
+    if (!copy.empty()) LZY_RETURN_IF_ERROR(write(part.begin, copy));
+  }
   return out != nullptr;
 }
 
@@ -80,8 +76,38 @@ Result<bool> WriteAgain(const Context& context, const Rewriting& rewriting, cons
   return true;
 }
 
+const char* TextOf(Uncompared why) {
+  switch (why) {
+    case Uncompared::kUnseen:
+      return "it was written by a call, a view or a buffer that lzy does not follow, such as a shared file pointer or memory of a device";
+    case Uncompared::kMemory:
+      return "option memory has no room for what is known of it";
+    case Uncompared::kOverlap:
+      return "several ranks, or writes that were under way together, wrote the same bytes, and MPI does not define the result";
+    case Uncompared::kCut:
+      return "the file ended before it";
+    default:
+      return "something else than the MPI calls of this program may have written the file, or a write failed";
+  }
+}
+
+/// Says once for each reason what was not compared. It was read back like what is written without verify-writes.
+void TellUncompared(const Context& context, const std::string& path, const UncomparedBytes& bytes) {
+  for (std::size_t i = 0; i < kUncomparedReasons; ++i) {
+    const auto why = static_cast<Uncompared>(i);
+    if (bytes[why] == 0) continue;
+    SayOnce(context.options, Options::Log::kWarn, path, TextOf(why),
+            fmt::format("{}: verify-writes: {} could not be compared with what the program wrote: {}", path, FormatSize(bytes[why]),
+                        TextOf(why)));
+  }
+}
+
 Status CheckAndMend(const Context& context, Written written, const Rewriting& rewriting) {
-  LZY_ASSIGN_OR_RETURN(WrittenCheck found, CheckWritten(context, written));
+  auto checked = CheckWritten(context, written);
+  rewriting.tell(checked.ok() ? checked->uncompared : UncomparedBytes());
+  LZY_RETURN_IF_ERROR(checked.status());
+  WrittenCheck found = *std::move(checked);
+  if (context.comm.rank() == 0) TellUncompared(context, written.dataset.path, found.uncompared);
   if (found.faults == 0) return Status::Ok();
   const std::uint64_t faults = found.faults;
   LZY_ASSIGN_OR_RETURN(const bool rewritten, WriteAgain(context, rewriting, found, written));

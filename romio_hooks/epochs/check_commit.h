@@ -19,10 +19,12 @@ struct Rewriting {
   /// Syncs what was written again, and commits it. Returns the generation. Called on all ranks, if any rank wrote
   /// something. Collective, the same result on all ranks.
   std::function<Result<std::uint64_t>()> commit;
+  /// Tells of the commit that is checked, before anything is written again. Called once on each rank.
+  std::function<void(const UncomparedBytes&)> tell;
 };
 
 /// Checks what was written. If there are faults: writes again what ranks still have of it (Written::capture), repairs what
-/// is left from parity, and checks again. kWriteFailed: the file still has something else than was written to it. Any
+/// is left from parity, and checks again. What could not be compared is said once for each file and reason. kWriteFailed: the file still has something else than was written to it. Any
 /// other error may leave the file touched and not committed. Collective over context.comm, the same Status on all ranks;
 /// rank 0 says what was mended. If somebody has written since the commit, it does nothing and says nothing.
 Status CheckCommit(const Context& context, const Written& written, const Rewriting& rewriting);

@@ -80,6 +80,7 @@ struct Union {
   IntervalSet touched{kMostIntervals};
   std::vector<Intent> own;
   Written written;  // what was committed
+  DatasetReport report;
 };
 
 Union Unite(OpenFile& file, std::vector<Part> parts) {
@@ -135,15 +136,15 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
     // Aggregators hold bytes that other ranks wrote, so all ranks sync; and all are done before any rank reads.
     return moment == Moment::kClose ? SyncData(file.path) : Status::Ok();
   });
-  const DatasetReport report = ProtectPatiently(*file.comm, attempt, prepared);
+  sum.report = ProtectPatiently(*file.comm, attempt, prepared);
+  const DatasetReport& report = sum.report;
   if (!report.status.ok()) return report.status;
   sum.written = {attempt.dataset, std::move(*attempt.request.touched), report.generation,
                  report.captures_count ? attempt.request.capture : nullptr};
   ExpectSameGeometry(file, report);
   EndEpoch(file, report.generation, report.bytes, sum.met_others || !report.kept_intents.empty());
   if (file.usage) file.usage->NoteCommit(report);
-  if (file.Leads()) TellOfCommit(file.options, report);
-  return report.status;
+  return Status::Ok();
 }
 
 /// Option verify-writes. The commit stands, whatever comes out; the result is only for the program's error code.
@@ -155,10 +156,15 @@ Status CheckWrites(OpenFile& file, const Union& sum) {
     again.touched.Add(again.lead.resized);
     // kClose: nobody else syncs what we have written.
     LZY_RETURN_IF_ERROR(CommitUnion(file, Moment::kClose, again));
+    if (file.Leads()) TellOfCommit(file.options, again.report);
     return again.written.generation;
   };
+  const auto tell = [&](const UncomparedBytes& uncompared) {
+    if (file.usage) file.usage->NoteUncompared(uncompared.total());
+    if (file.Leads()) TellOfCommit(file.options, sum.report, uncompared.total());
+  };
   return CheckCommit({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options}, sum.written,
-                     {file, std::cref(commit)});
+                     {file, std::cref(commit), std::cref(tell)});
 }
 
 }  // namespace
@@ -211,6 +217,7 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
     return status;
   }
   if (file.options.verify_writes) return CheckWrites(file, sum);
+  if (file.Leads()) TellOfCommit(file.options, sum.report);
   // Only if the commit used it: the attempt that counts may have done without, because something else changed the file.
   if (moment == Moment::kSync && sum.written.capture != nullptr) CarryCapture(file, std::move(sum.capture));
   return status;

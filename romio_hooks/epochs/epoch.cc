@@ -129,7 +129,7 @@ namespace {
 /// is something about the file that only an epoch brings in order. Whether it was put off. epoch_mutex is held.
 bool PutOffFirstEpoch(OpenFile& file) {
   if (!file.check || file.disk->epoch_open.load()) return false;
-  const auto clean = FindCleanEpoch(PosixFileSystem(), file.options, file.path);
+  const auto clean = FollowToCleanEpoch(PosixFileSystem(), file.options, file.path);
   const auto stat = PosixFileSystem().Stat(file.path);
   if (!clean || !stat.ok()) return false;
   file.epoch = {stat->size, stat->mtime_ns, VersionOf(file.path)};
@@ -274,10 +274,12 @@ Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::siz
   {
     const std::lock_guard lock(file.mutex);
     part.touched = file.touched;
-    part.cover_all = file.must_cover_all || file.uncoordinated;
+    const bool misplaced = std::exchange(file.misplaced, false);
+    part.cover_all = file.must_cover_all || file.uncoordinated || misplaced;
     if (file.writes_under_way > 0) part.touched.AddWhole();
     file.touched.Clear();
     part.capture = TakeCapture(file);
+    if (part.capture && misplaced) part.capture->Distrust();
   }
   {
     const std::lock_guard lock(file.disk->mutex);

@@ -124,6 +124,9 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// The byte ranges that this rank may have changed in this epoch. Recorded before the real call, so never too small.
   IntervalSet touched{kMostTouched};
   bool must_cover_all = false;  ///< if this epoch is committed, then all of the file, whatever was touched
+  /// With verify-writes: in this epoch, something was written through a view with which MPI libraries are known to write
+  /// elsewhere. So it may be anywhere, and the commit covers the whole file.
+  bool misplaced = false;
   bool size_compared = false;       ///< CompareSizes has run in this epoch
   /// Writes between their first hook and their last one. Counted only if several threads write, or if others may move
   /// the pointer: a commit in another thread cannot know how much of them is in the file.

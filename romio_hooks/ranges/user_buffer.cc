@@ -40,7 +40,7 @@ std::uint64_t TotalOf(const std::vector<Interval>& intervals) {
   return total;
 }
 
-bool UserBuffer::Open(const DataCall& call, bool believe) {
+bool UserBuffer::Open(const DataCall& call, Belief belief) {
   const auto type = As<MPI_Datatype>(call.type);
   datatypes::TypeShape shape;
   if (!shape.Read(type)) return false;
@@ -49,11 +49,12 @@ bool UserBuffer::Open(const DataCall& call, bool believe) {
   extent_ = shape.extent;
   count_ = static_cast<std::uint64_t>(call.count);
   origin_ = reinterpret_cast<std::uintptr_t>(call.buffer);
-  contiguous_ = !map.doubtful && tile_.begin >= 0 && tile_.IsRun() &&
+  const bool sure = !map.doubtful || (belief == Belief::kDefined && map.defined);
+  contiguous_ = sure && tile_.begin >= 0 && tile_.IsRun() &&
                 (count_ == 1 || tile_.size == static_cast<std::uint64_t>(extent_));
   if (contiguous_) return true;
   // Of buffers with other gaps, or with data below the origin, Intel MPI 2021 writes something else.
-  const bool known = map.regular || (believe && !map.doubtful);
+  const bool known = belief == Belief::kRegular ? map.regular : sure;
   return known && shape.lower == 0 && tile_.begin >= 0 && tile_.InOrder() && extent_ >= tile_.end - tile_.begin &&
          extent_ > 0;
 }

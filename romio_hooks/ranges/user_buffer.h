@@ -25,10 +25,14 @@ namespace lzy::hooks {
 /// The buffer of a call as a stream of bytes of data. No handles: the datatype may be freed.
 class UserBuffer {
  public:
-  /// False if it is not known which bytes belong to the data, in their order. `believe`: also accepts types that some
-  /// MPI libraries treat differently from the standard (TypeMap::regular). That is for reads: what was read shows
-  /// whether the library did so.
-  bool Open(const DataCall& call, bool believe = false);
+  /// Which types are accepted.
+  enum class Belief {
+    kRegular,   ///< those that all MPI libraries treat as the standard says (TypeMap::regular)
+    kUndoubted, ///< also those that hardly any does not. For reads: what was read shows whether the library did so
+    kDefined,   ///< all that the standard defines. For comparing what a library wrote with what it should have
+  };
+  /// False if it is not known which bytes belong to the data, in their order.
+  bool Open(const DataCall& call, Belief belief = Belief::kRegular);
   bool contiguous() const { return contiguous_; }
   /// Whether all pages of the buffer's `bytes` bytes of data can be written now. False also if the kernel cannot tell
   /// (before Linux 5.14).

@@ -13,7 +13,8 @@ using datatypes::CheckedProduct, datatypes::CheckedSum, datatypes::TypeMap, data
 void View::Set(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
                const char* representation) noexcept {
   *this = View();
-  followed_ = false;
+  followed_ = defined_ = false;
+  bool doubtful = false;
   TypeShape element;
   TypeShape tile;
   if (displacement < 0 || representation == nullptr || std::strcmp(representation, "native") != 0) return;
@@ -21,7 +22,8 @@ void View::Set(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetyp
   if (tile.size <= 0 || tile.extent <= 0 || tile.true_lower < 0 || tile.size % element.size != 0) return;
   try {
     TypeMap map = datatypes::MapOf(filetype);
-    if (map.doubtful) return;
+    if (map.doubtful && !map.defined) return;
+    doubtful = map.doubtful;
     tile_ = std::move(map.layout);
   } catch (...) {  // bounds beyond what an offset can say, or no memory
     return;
@@ -31,7 +33,8 @@ void View::Set(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetyp
   extent_ = tile.extent;
   // Filetypes must be in order. MPI libraries do not refuse all that are not, nor all that lie within each other when
   // they are repeated, and write to other places then.
-  followed_ = tile_.begin >= 0 && tile_.InOrder() && extent_ >= tile_.end - tile_.begin;
+  defined_ = tile_.begin >= 0 && tile_.InOrder() && extent_ >= tile_.end - tile_.begin;
+  followed_ = defined_ && !doubtful;
 }
 
 std::optional<std::vector<Interval>> View::Ranges(MPI_Offset offset, std::uint64_t bytes,

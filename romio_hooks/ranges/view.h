@@ -27,7 +27,7 @@ class View {
   /// A view of which nothing is known, so that Ranges tells nothing.
   static View Unknown() {
     View view;
-    view.followed_ = false;
+    view.followed_ = view.defined_ = false;
     return view;
   }
 
@@ -37,6 +37,14 @@ class View {
   /// write elsewhere than the standard says: then it may be the whole file.
   std::optional<std::vector<Interval>> Ranges(MPI_Offset offset, std::uint64_t bytes, std::size_t limit) const noexcept;
 
+  /// The view as the standard defines it, also where MPI libraries are known to write elsewhere. For comparing what they
+  /// wrote with what they should have. Unknown if the standard's meaning is not known.
+  View AsDefined() const {
+    View view = *this;
+    view.followed_ = defined_;
+    return view;
+  }
+
   std::uint64_t etype_size() const { return etype_size_; }
   /// Data go to consecutive bytes.
   bool IsContiguous() const {
@@ -45,6 +53,7 @@ class View {
 
  private:
   bool followed_ = true;  // false: types or a representation whose bytes are not worked out here
+  bool defined_ = true;   // followed_, if MPI libraries did what the standard says
   std::uint64_t displacement_ = 0;
   std::uint64_t etype_size_ = 1;
   std::int64_t extent_ = 1;  // of the filetype

@@ -35,7 +35,7 @@ void TellOfDamage(const Options& options, const DatasetReport& report) {
 
 }  // namespace
 
-void TellOfCommit(const Options& options, const DatasetReport& report) {
+void TellOfCommit(const Options& options, const DatasetReport& report, std::optional<std::uint64_t> uncompared) {
   if (!report.status.ok()) return;
   for (const std::string& warning : report.warnings) {
     // The text of the warning is its own key, so that each different warning is said once.
@@ -49,7 +49,7 @@ void TellOfCommit(const Options& options, const DatasetReport& report) {
                   report.phases.total));
   if (options.report.empty()) return;
   // The commit stands even if its record cannot be written.
-  const Status status = AppendCommitRecord(options.report, report);
+  const Status status = AppendCommitRecord(options.report, report, uncompared);
   if (!status.ok()) SayOnce(options, Options::Log::kWarn, options.report, "report", status.message());
 }
 

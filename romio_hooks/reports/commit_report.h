@@ -4,6 +4,8 @@
 // The commits of epochs/commit.cc and sets/sets.cc call these functions on one rank only, the one that speaks for the
 // dataset (rank 0). Nothing here is collective, and nothing here changes the result of the commit.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "request/options.h"
@@ -13,7 +15,8 @@ namespace lzy::hooks {
 
 /// After a Protect that succeeded: says its warnings and the damage that it found, and appends a line of JSON to the
 /// file of option report. Does nothing if `report.status` is an error. A warning is said once for each dataset.
-void TellOfCommit(const Options& options, const DatasetReport& report);
+/// `uncompared`: bytes that verify-writes could not compare; none: it was not asked to.
+void TellOfCommit(const Options& options, const DatasetReport& report, std::optional<std::uint64_t> uncompared = std::nullopt);
 
 /// After a Protect that failed with `status`: says once for each `path` (a file, or the pattern of a set) why, and how
 /// to commit it by hand. `kind` is put before the path ("set ").

@@ -54,7 +54,8 @@ std::string Usage::Line(const std::string& name, double run_seconds) const {
   const std::string what = commits == 0 ? "nothing committed"
                                         : fmt::format("{} in {} commit{}, parity and hashes {}", FormatSize(bytes_),
                                                       commits, commits == 1 ? "" : "s", FormatSize(sidecar_bytes_));
-  return fmt::format("{}: {}, {:.3f} s added, {:.1f} % of {:.3f} s", name, what, seconds, share, run_seconds);
+  const std::string uncompared = uncompared_ == 0 ? "" : fmt::format("; {} not compared by verify-writes", FormatSize(uncompared_));
+  return fmt::format("{}: {}, {:.3f} s added, {:.1f} % of {:.3f} s{}", name, what, seconds, share, run_seconds, uncompared);
 }
 
 void Usage::TellAll() {

@@ -27,6 +27,8 @@ class Usage {
   static std::shared_ptr<Usage> Of(const std::string& name);
   /// Counts a commit that succeeded. Sizes are those of the last commit, not sums.
   void NoteCommit(const DatasetReport& report);
+  /// Counts bytes that verify-writes could not compare.
+  void NoteUncompared(std::uint64_t bytes) { uncompared_ += bytes; }
   /// Writes one line on stderr for each dataset since the last call, and forgets them.
   static void TellAll();
 
@@ -39,6 +41,7 @@ class Usage {
   std::atomic<std::uint64_t> commits_{0};
   std::atomic<std::uint64_t> bytes_{0};  // of the data, at the last commit; the next field likewise
   std::atomic<std::uint64_t> sidecar_bytes_{0};
+  std::atomic<std::uint64_t> uncompared_{0};
 };
 
 /// Adds the time from its construction to its destruction to a Usage, without the time that real MPI calls take in it.

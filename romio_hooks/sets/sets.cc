@@ -266,11 +266,11 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
       return Status::Ok();
     }
     const std::string pattern = verdict.ok() ? verdict->second : std::string();
-    const auto written = CommitTogether(file, mine.part, Status::Ok(), pattern);
-    status = written.status();
+    const auto committed = CommitTogether(file, mine.part, Status::Ok(), pattern);
+    status = committed.status();
     if (status.ok()) {
       pending_.erase(file.set->id);
-      status = CheckTogether(file, pattern, *written);
+      status = CheckTogether(file, pattern, *committed);
       // What was written again may be not committed.
       if (moment == Moment::kClose && !status.ok() && status.code() != Code::kWriteFailed) Remember(file);
       Drain(file.options, file.path);  // of what was written again, too
@@ -319,7 +319,7 @@ DatasetReport Sets::Protect(Attempt& attempt, const Status& prepared) {
 
 // All ranks have promised to stay, so the calls are collective over world_ from here on. No rank may return before the
 // last of them, whatever fails on it: a failure goes through `prepared`, which Protect agrees on.
-Result<Written> Sets::CommitTogether(OpenFile& file, const Part& mine, const Status& prepared, const std::string& pattern) {
+Result<Sets::Committed> Sets::CommitTogether(OpenFile& file, const Part& mine, const Status& prepared, const std::string& pattern) {
   // Each rank gets the parts of all, so that all make the same request: which ranges of which member are touched, and
   // which intents this program has set.
   auto all = AllGatherRecords(*world_, mine);
@@ -356,18 +356,18 @@ Result<Written> Sets::CommitTogether(OpenFile& file, const Part& mine, const Sta
     TellOfEpoch(file, attempt.request);
     return Status::Ok();
   });
-  const DatasetReport report = Protect(attempt, ready);
+  DatasetReport report = Protect(attempt, ready);
   if (!report.status.ok()) return report.status;
   // Each rank ends the epoch of its own member only.
   const auto stat = PosixFileSystem().Stat(file.path);
   EndEpoch(file, report.generation, stat.ok() ? stat->size : 0, met_others || report.kept_intents.contains(rank()));
   ExpectSameGeometry(file, report);
   if (file.usage) file.usage->NoteCommit(report);
-  if (rank() == 0) TellOfCommit(file.options, report);
   // A rank without verify-writes has not looked at who wrote last.
   const bool checked = report.captures_count && file.options.verify_writes;
-  return Written{attempt.dataset, std::move(*attempt.request.touched), report.generation,
-                 checked ? attempt.request.capture : nullptr};
+  Written written{attempt.dataset, std::move(*attempt.request.touched), report.generation,
+                  checked ? attempt.request.capture : nullptr};
+  return Committed{std::move(written), std::move(report)};
 }
 
 void Sets::Drain(const Options& options, const std::string& path) {
@@ -380,20 +380,29 @@ void Sets::Drain(const Options& options, const std::string& path) {
 
 // For option verify-writes. Ranks may have different options, but all come here and agree on whether to check. The
 // commit stands whatever comes out.
-Status Sets::CheckTogether(OpenFile& file, const std::string& pattern, const Written& written) {
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t wanted, world_->AllReduceMax(file.options.verify_writes));
-  if (wanted == 0) return Status::Ok();
+Status Sets::CheckTogether(OpenFile& file, const std::string& pattern, const Committed& committed) {
+  const auto wanted = world_->AllReduceMax(file.options.verify_writes);
+  if (!wanted.ok() || *wanted == 0) {
+    if (rank() == 0) TellOfCommit(file.options, committed.report);
+    return wanted.status();
+  }
   const auto commit = [&]() -> Result<std::uint64_t> {
     Part again;
     const Status prepared = NoThrow([&] {
       again = TakePart(file, Moment::kSync, true, /*look=*/true, IntervalsEach(size()));
       return again.Touched() ? SyncData(file.path) : Status::Ok();
     });
-    LZY_ASSIGN_OR_RETURN(const Written rewritten, CommitTogether(file, again, prepared, pattern));
-    return rewritten.generation;
+    LZY_ASSIGN_OR_RETURN(const Committed rewritten, CommitTogether(file, again, prepared, pattern));
+    if (rank() == 0) TellOfCommit(file.options, rewritten.report);
+    return rewritten.written.generation;
+  };
+  const auto tell = [&](const UncomparedBytes& uncompared) {
+    if (file.usage) file.usage->NoteUncompared(uncompared.total());
+    if (rank() == 0) TellOfCommit(file.options, committed.report, uncompared.total());
   };
   // By std::cref, the std::function allocates nothing, so no rank can fail here alone.
-  return CheckCommit({.fs = PosixFileSystem(), .comm = *world_, .options = file.options}, written, {file, std::cref(commit)});
+  return CheckCommit({.fs = PosixFileSystem(), .comm = *world_, .options = file.options}, committed.written,
+                     {file, std::cref(commit), std::cref(tell)});
 }
 
 // -------------------------------------------------------------------------------------------------------- At the end

@@ -86,13 +86,17 @@ class Sets {
   /// Rank 0 in the meeting: an encoded Verdict, or why there can be no commit.
   static Result<Rendezvous::Bytes> DecideCommit(const std::vector<Rendezvous::Bytes>& brought,
                                                 const std::string& pattern);
-  /// All ranks after the meeting, collective over world_. `prepared`: whether this rank is. Returns what was committed, for
-  /// CheckTogether.
-  Result<Written> CommitTogether(OpenFile& file, const Part& mine, const Status& prepared, const std::string& pattern);
+  /// What CommitTogether committed, for CheckTogether.
+  struct Committed {
+    Written written;
+    DatasetReport report;
+  };
+  /// All ranks after the meeting, collective over world_. `prepared`: whether this rank is.
+  Result<Committed> CommitTogether(OpenFile& file, const Part& mine, const Status& prepared, const std::string& pattern);
   /// After a commit, if option drain names the member. Local.
   void Drain(const Options& options, const std::string& path);
-  /// `written.capture` must still be there.
-  Status CheckTogether(OpenFile& file, const std::string& pattern, const Written& written);
+  /// Checks what was committed, and tells of the commit. What was captured must still be there.
+  Status CheckTogether(OpenFile& file, const std::string& pattern, const Committed& committed);
   /// For MPI_Finalize: the member is closed, and not committed.
   void Remember(const OpenFile& file);
   void TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const;

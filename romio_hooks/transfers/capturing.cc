@@ -11,7 +11,8 @@ namespace lzy::hooks {
 namespace {
 
 // Whether a collective write of this rank is in the file when it returns, so that a later write comes after it. ROMIO ends
-// such a write with a reduction (ADIOI_GEN_WriteStridedColl). OMPIO does not promise it.
+// such a write with a reduction (ADIOI_GEN_WriteStridedColl). OMPIO does not promise it. verify-writes holds it to MPI's promise
+// that the later write counts.
 #ifdef OPEN_MPI
 constexpr bool kWritesInOrder = false;
 #else
@@ -57,6 +58,8 @@ CaptureSetup SetupFor(const OpenFile& file) {
   // again.
   setup.memory = file.set && file.expected.parity > 0 ? file.options.memory / 2 : file.options.memory / 4 * 3;
   setup.hold = file.options.verify_writes || KeepsCopies(file) ? setup.memory / 3 * 2 : 0;
+  setup.compare = file.options.verify_writes;
+  setup.in_order = kWritesInOrder;
   setup.only_held = !file.options.verify_writes && KeepsCopies(file);
   setup.key = file.options.key;
   return setup;
@@ -123,7 +126,7 @@ WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& vie
     file.codes_tell = tell;
     if (tell) capture_ = CaptureOf(file);
     // Without other writes of this process under way, this one comes after all that were captured.
-    const bool alone = kWritesInOrder && !SeveralThreads() && file.writes_unconfirmed == 0 && !file.split_write;
+    const bool alone = !SeveralThreads() && file.writes_unconfirmed == 0 && !file.split_write;
     turn_ = alone ? ++file.writes_begun : 0;
   }
   if (!capture_) {
@@ -134,6 +137,7 @@ WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& vie
   bool known = false;
   try {
     known = source_->Open(call);
+    if (!known && file.options.verify_writes) known = only_compare_ = source_->Open(call, UserBuffer::Belief::kDefined);
   } catch (...) {  // its bounds overflow an offset
   }
   // Without a source, Run still misses the ranges: something is written there.
@@ -160,7 +164,8 @@ bool WriteCapture::Take(const std::vector<Interval>& ranges) {
     for (std::uint64_t at = range.begin; at < range.end;) {
       const auto piece = source_->Next(range.end - at);
       if (!piece) return false;
-      capture_->Take(at, *piece, turn_);
+      if (only_compare_) capture_->TakeToCompare(at, *piece, turn_);
+      if (!only_compare_) capture_->Take(at, *piece, turn_);
       at += piece->size();
     }
   }
@@ -272,6 +277,14 @@ void MissRanges(OpenFile& file, const std::vector<Interval>& ranges) {
   } else {
     VoidCapture(file);
   }
+}
+
+void DistrustCapture(OpenFile& file) {
+  {
+    const std::lock_guard lock(file.mutex);
+    file.misplaced = true;
+  }
+  if (const auto capture = LockedCaptureOf(file)) capture->Distrust();
 }
 
 void CutCapture(OpenFile& file, std::uint64_t size, const std::vector<Interval>& changed) {

@@ -49,6 +49,7 @@ class WriteCapture {
   std::shared_ptr<Capture> capture_;
   std::uint64_t turn_ = 0;              // of Capture::Take
   std::unique_ptr<UserBuffer> source_;  // null: its bytes cannot be told
+  bool only_compare_ = false;           // MPI libraries may write other bytes of such a buffer
 };
 
 /// A blocking write that a thread captures while MPI writes (docs/design.md "Capture"; Arslan and Alhussen: FIVER
@@ -98,6 +99,9 @@ void RestoreEnd(OpenFile& file);
 
 /// Something is written to `ranges`, now or before the next commit, and is not captured: the commit reads these blocks.
 void MissRanges(OpenFile& file, const std::vector<Interval>& ranges);
+/// With verify-writes: something is written through a view with which MPI libraries are known to write elsewhere. Nothing is
+/// captured in this epoch, and the commit covers the whole file. What was written, and will be, is compared all the same.
+void DistrustCapture(OpenFile& file);
 /// MPI_File_set_size is about to cut the file to `size`, or to let it grow. What was captured at or behind `size` is
 /// forgotten, and may be captured again. `changed`: the bytes that become others; they are missed if writes of other
 /// threads could be under way.

@@ -104,7 +104,7 @@ std::shared_ptr<CheckedRead> Begin(const DataCall& call, const std::shared_ptr<O
   // Only now: with kOrdered, this rank had to take part in the collective calls above even without data.
   if (read->bytes == 0) return nullptr;
   try {
-    read->in_place = read->buffer.Open(call, /*believe=*/true);
+    read->in_place = read->buffer.Open(call, UserBuffer::Belief::kUndoubted);
   } catch (...) {  // its bounds overflow an offset
   }
   return read;
@@ -217,7 +217,12 @@ void Tell(const CheckedRead& read, const ReadVerdict& verdict) {
         fmt::format("{}: {} bytes that were read, from byte {} on, were damaged; rebuilt from parity {}", path, verdict.healed,
                     verdict.first->offset, disk));
   }
-  if (verdict.reread > 0) {
+  if (verdict.reread > 0 && verdict.mended_elsewhere) {
+    Say(read.file->options, Options::Log::kWarn,
+        fmt::format("{}: {} bytes that were read, from byte {} on, were damaged or read wrongly; they are right on disk now, where "
+                    "another process may have repaired them, and were read again",
+                    path, verdict.reread, verdict.first->offset));
+  } else if (verdict.reread > 0) {
     Say(read.file->options, Options::Log::kWarn,
         fmt::format("{}: {} bytes, from byte {} on, were read wrongly, but correctly when they were read again", path, verdict.reread,
                     verdict.first->offset));

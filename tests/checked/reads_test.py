@@ -166,6 +166,21 @@ class Damage(Reads):
             self.damage("f", offset)
         self.assertEqual(self.read("read"), ["0 right 375000"])
 
+    def test_a_renamed_file_is_checked(self):
+        """Also if it is opened for writing, too: restarts begin so. Its sidecar comes along."""
+        for mode in ("rdonly", "rdwr"):
+            with self.subTest(mode):
+                self.afresh()
+                os.rename(self.path("f"), self.path("moved"))
+                os.rename(self.path("moved"), self.path("f.restart"))
+                self.damage("f.restart", 5000)
+                done = self.run_program([CLIENT, "read_at", "plain", "f.restart", mode], ranks=1, verify_reads="on")
+                self.assertEqual(done.stdout.split(), ["0", "right", "375000"])
+                self.assertIn("were damaged; rebuilt from parity", done.stderr)
+                self.assertEqual(self.content("f.restart"), self.content("good"))
+                self.assertEqual(self.verify("f.restart"), 0)
+                os.remove(self.path("f.restart"))
+
     def test_a_member_of_a_set(self):
         for rank in range(4):
             shutil.copy(self.path("good"), self.path(f"s.{rank}"))

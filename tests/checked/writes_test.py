@@ -8,6 +8,7 @@ import os
 from layered import BUILD, CLIENT, LAYER, WRITE_CALLS, Layer
 
 FAULTY = f"{BUILD}/tests/libfaulty_io.so"
+PIECES = f"{BUILD}/clients/pieces_client"
 KINDS = ["drop", "flip", "misplace", "duplicate", "short"]
 # Nothing is captured of writes by shared pointers, nor of collective nonblocking ones (MPI libraries never say that one of
 # those failed). ROMIO leaves other nonblocking ones to glibc, where faulty_io does not come between.
@@ -22,6 +23,11 @@ class Writes(Layer):
         settings = [f"{name}={value}" for name, value in faults.items()]
         preload = f"LD_PRELOAD={LAYER}:{FAULTY}"
         return self.run_program(["env", *settings, preload, WRITE_CALLS, *words, "f"], layer=False, **options)
+
+    def only_uncompared(self, done, why):
+        """The layer has said nothing but that something was not compared."""
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, rf"\A(lzy: .*: verify-writes: .* could not be compared .*: .*{why}.*\n)+\Z")
 
     def check(self, *words):
         """Whether the file has what was written."""
@@ -93,6 +99,69 @@ class Faults(Writes):
                 self.assertNotEqual(self.verify(), 0, "it is not taken for intact")
 
 
+class Pieces(Writes):
+    """What ranks write in many pieces, or twice, is compared to the last byte."""
+
+    def pieces(self, kind, fault=None, at=1, **options):
+        self.fresh()
+        settings = [f"FAULT_FILE={'f' if fault else ''}", f"FAULT_KIND={fault}", f"FAULT_AT={at}", f"LD_PRELOAD={LAYER}:{FAULTY}"]
+        return self.run_program(["env", *settings, PIECES, kind, "f"], layer=False, **options)
+
+    def test_wrong_pieces_are_written_again(self):
+        for kind, fault, at in (("grid", "flip", 1), ("strided", "drop", 1), ("header", "flip", 3), ("twice", "flip", 2),
+                                ("memory", "flip", 1)):
+            with self.subTest(kind):
+                self.quiet(self.pieces(kind, verify_writes="on"))
+                right = self.content("f")
+                self.pieces(kind, fault, at=at)
+                self.assertTrue(self.content("f") != right, "the fault is one")
+                done = self.pieces(kind, fault, at=at, verify_writes="on")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stderr, MENDED)
+                self.assertTrue(self.content("f") == right)
+                self.assertEqual(self.verify(), 0)
+
+    def test_without_room_for_copies_wrong_pieces_are_an_error(self):
+        done = self.pieces("grid", "flip", verify_writes="on", memory="128K")
+        self.assertRegex(done.stderr, r"lzy: .*/f: \d+ blocks on the device are not what was written")
+
+    def test_bytes_of_several_ranks_are_no_fault(self):
+        done = self.pieces("overlap", verify_writes="on", report="report")
+        self.assertNotIn("blocks on the device", done.stderr)
+        self.assertRegex(done.stderr, r"f: verify-writes: 175.8 KiB could not be compared .*: several ranks, ")
+        self.assertEqual(self.reports()[-1]["bytes_not_compared"], 180_000)
+        self.assertEqual(self.verify(), 0)
+
+    def test_what_is_not_compared_is_counted(self):
+        done = self.pieces("shared", verify_writes="on", report="report", summary="on")
+        self.assertRegex(done.stderr, r"f: verify-writes: 351.6 KiB could not be compared .* such as a shared file pointer or memory of a device")
+        self.assertRegex(done.stderr, r"added.*; 351.6 KiB not compared by verify-writes")
+        self.assertEqual(self.reports()[-1]["bytes_not_compared"], 360_000)
+        os.remove(self.path("report"))
+        self.quiet(self.pieces("grid", verify_writes="on", report="report"))
+        self.assertEqual(self.reports()[-1]["bytes_not_compared"], 0)
+
+    def test_a_view_that_the_mpi_library_misplaces_is_put_right(self):
+        """With an MPI library that does not, nothing is said."""
+        self.pieces("by_hand")
+        right = self.content("f")
+        self.pieces("hindexed")
+        mine = [(row * 480 + piece * 240, 240) for row in range(60) for piece in range(2 if row % 3 == 1 else 1)]
+        def has_pieces():
+            there = self.content("f")
+            return all(there[at:at + length] == right[at:at + length] for at, length in mine)
+        misplaced = not has_pieces()
+        done = self.pieces("hindexed", verify_writes="on", report="report")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        if misplaced:
+            self.assertRegex(done.stderr, r"\d+ blocks on the device were not what was written; they were written again")
+        else:
+            self.quiet(done)
+        self.assertEqual(self.reports()[0]["bytes_not_compared"], 0)
+        self.assertTrue(has_pieces())
+        self.assertEqual(self.verify(), 0)
+
+
 class SmallFiles(Writes):
     def test_blocks_are_smaller_than_those_that_were_captured(self):
         """Nobody knows how large a new file will become, so it is captured in blocks of large files."""
@@ -117,7 +186,8 @@ class Cuts(Writes):
             with self.subTest(argument):
                 self.fresh()
                 self.client("cut_in_a_block", name="bare", argument=argument, layer=False)
-                self.quiet(self.client("cut_in_a_block", argument=argument, verify_writes="on", block_size="4K", stripe="4K"))
+                done = self.client("cut_in_a_block", argument=argument, verify_writes="on", block_size="4K", stripe="4K")
+                self.only_uncompared(done, "several ranks")
                 self.assertEqual(self.content("f"), self.content("bare"))
                 self.assertEqual(self.verify(), 0)
 
@@ -141,14 +211,14 @@ class LastWrites(Writes):
                     self.assertEqual(self.content(f"f.{last}"), self.content(f"bare.{last}"))
                     self.assertEqual(self.verify("f.%r" if "set" in options else "f.0"), 0)
 
-    def test_without_room_for_captures_the_file_stays_short(self):
-        """Zeros in place of what is missing would look as if they had been written."""
+    def test_without_room_for_copies_the_lost_end_is_an_error(self):
+        """Hashes need less room. The file gets its size, with zeros in place of what is missing."""
         self.client("set_slabs", name="bare", ranks=1, layer=False)
         settings = ["FAULT_FILE=f.0", "FAULT_KIND=drop", "FAULT_AT=4"]
-        self.run_program(["env", *settings, f"LD_PRELOAD={LAYER}:{FAULTY}", CLIENT, "set_slabs", "f", ""], ranks=1, layer=False,
-                         verify_writes="on", memory="64K")
-        self.assertLess(len(self.content("f.0")), len(self.content("bare.0")))
-        self.assertTrue(self.content("bare.0").startswith(self.content("f.0")))
+        done = self.run_program(["env", *settings, f"LD_PRELOAD={LAYER}:{FAULTY}", CLIENT, "set_slabs", "f", ""], ranks=1,
+                                layer=False, verify_writes="on", memory="64K")
+        self.assertRegex(done.stderr, r"lzy: .*/f\.0: \d+ blocks on the device are not what was written, and \d+ could not be repaired")
+        self.assertEqual(len(self.content("f.0")), len(self.content("bare.0")))
 
     def test_a_file_that_was_cut_stays_so(self):
         """By MPI-IO, also by another handle, and by POSIX calls after the last write."""
@@ -156,7 +226,7 @@ class LastWrites(Writes):
             with self.subTest(action):
                 self.clear()
                 self.client(action, name="bare", layer=False)
-                self.quiet(self.client(action, verify_writes="on"))
+                self.only_uncompared(self.client(action, verify_writes="on"), "")
                 self.assertEqual(self.content("f"), self.content("bare"))
                 self.assertEqual(self.verify(), 0)
 
@@ -165,7 +235,7 @@ class PosixWrites(Writes):
     def test_a_header_written_by_posix_calls_is_no_fault(self):
         """Behind MPI's back, before the close: nobody may put back what MPI-IO had written there."""
         done = self.client("patched", verify_writes="on")
-        self.quiet(done)
+        self.only_uncompared(done, "something else than the MPI calls")
         self.assertEqual(self.content("f")[:6], b"HEADER")
 
 
@@ -220,6 +290,7 @@ class Sets(Writes):
             for parity in (0, 1):
                 with self.subTest(action, parity=parity):
                     self.clear()
-                    self.quiet(self.client(action, name="s", verify_writes="on", set="s.%r", parity=parity))
+                    done = self.client(action, name="s", verify_writes="on", set="s.%r", parity=parity)
+                    self.only_uncompared(done, "something else than the MPI calls")
                     self.assertEqual(self.content(patched)[:6], b"HEADER")
                     self.assertEqual(self.verify("s.%r"), 0)
