@@ -127,7 +127,7 @@ class CapturedFile {
       const ByteSpan data = ByteSpan(bytes).subspan(skew);
       Put(write.offset, data);
       writers_.resize(std::max<std::size_t>(writers_.size(), write.offset + write.length));
-      for (std::uint64_t i = 0; i < write.length; ++i) writers_[write.offset + i] |= 1u << write.rank;
+      for (std::uint64_t i = 0; i < write.length; ++i) writers_[write.offset + i] = static_cast<std::uint8_t>(writers_[write.offset + i] | (1u << write.rank));
       AddTouched(edits[static_cast<std::size_t>(write.rank)][0], write.offset, write.length);
       if (all_captured || !OneIn(rng_, 8)) {
         capture.Take(write.offset, data, ordered ? ++turn : 0);

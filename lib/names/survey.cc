@@ -232,28 +232,20 @@ bool Survey::AddRenamed(const std::string& path) {
 // it.
 std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, const Peek& peek) {
   Directory& directory = At(DirectoryOf(path));
-  const auto renamed = RenamedMembers(directory, peek);
-  for (const std::string& guess : GuessPatterns(path, peek.rank)) {
-    if (directory.Names().ok() && Fits(guess, directory, renamed)) return guess;
-  }
-  return std::nullopt;
-}
-
-std::map<std::uint32_t, std::string> Survey::RenamedMembers(Directory& directory, const Peek& peek) {
+  if (!directory.Names().ok()) return std::nullopt;
   std::map<std::uint32_t, std::string> renamed;
-  if (!directory.Names().ok()) return renamed;
   for (const std::string& sidecar : directory.Sidecars()) {
     const auto& other = directory.PeekAt(sidecar);
     if (!other.ok() || other->uuid != peek.uuid || other->kind != DatasetKind::kSet) continue;
     if (const auto name = directory.UserOf(sidecar)) renamed[other->rank] = *name;
   }
-  return renamed;
-}
-
-bool Survey::Fits(const std::string& pattern, const Directory& directory, const std::map<std::uint32_t, std::string>& members) {
-  return std::ranges::all_of(members, [&](const auto& member) {
-    return MatchPattern(pattern, directory.PathOf(member.second)) == member.first;
-  });
+  for (const std::string& guess : GuessPatterns(path, peek.rank)) {
+    const bool fits = std::all_of(renamed.begin(), renamed.end(), [&](const auto& member) {
+      return MatchPattern(guess, directory.PathOf(member.second)) == member.first;
+    });
+    if (fits) return guess;
+  }
+  return std::nullopt;
 }
 
 // First the sets that PATH has led to already: their members may be in other directories. Ranks beyond the newest
@@ -408,8 +400,8 @@ std::optional<std::string> Survey::OtherSetOf(const Match& match, const std::opt
   return recorded && !MeansTheSame(*recorded, match.resolved) ? recorded : std::nullopt;
 }
 
-// If whole sets were renamed, sidecars record other names. No member that is matched is one of a set of the pattern that was given, and
-// that pattern gives the others of their sets no ranks, or wrong ones.
+// If whole sets were renamed, sidecars record other names. If no member that is matched is one of a set of the pattern that was given,
+// that pattern must give each its rank.
 std::set<std::string> Survey::RenamedSetsIn(const std::vector<Match>& matches) {
   std::set<std::string> others;
   std::size_t members = 0;
@@ -421,10 +413,7 @@ std::set<std::string> Survey::RenamedSetsIn(const std::vector<Match>& matches) {
       continue;
     }
     ++members;
-    Directory& directory = At(DirectoryOf(match.path));
-    const auto renamed = RenamedMembers(directory, *peek);
-    if (Fits(match.resolved, directory, renamed)) return {};
-    others.insert(PatternOfRenamed(match.path, *peek).value_or(PatternBeside(match.path, peek->name)));
+    if (*match.rank != peek->rank) others.insert(PatternOfRenamed(match.path, *peek).value_or(PatternBeside(match.path, peek->name)));
   }
   return members > 1 ? others : std::set<std::string>();
 }

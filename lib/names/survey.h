@@ -120,10 +120,6 @@ class Survey {
   static std::optional<std::string> OtherSetOf(const Match& match, const std::optional<Peek>& peek);
   /// Sets that were renamed as a whole, if the matched files belong to these and not to one of the pattern that matched.
   std::set<std::string> RenamedSetsIn(const std::vector<Match>& matches);
-  /// The members (names) of the set of `peek` in a directory, by rank, whatever they are called now, and whether a pattern gives all of
-  /// them their ranks.
-  static std::map<std::uint32_t, std::string> RenamedMembers(Directory& directory, const Peek& peek);
-  static bool Fits(const std::string& pattern, const Directory& directory, const std::map<std::uint32_t, std::string>& members);
   /// That of a matched file that has no sidecar, by what the sidecars of other members say.
   std::optional<std::string> ClaimantOf(const Match& match);
 
