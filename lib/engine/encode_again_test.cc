@@ -120,7 +120,7 @@ TEST_P(EncodeAgain, FindsAndMendsWrongParityOfRightHashes) {
     seen += wrong_.size();
     if (HasFailure()) return;
   }
-  if (rounds >= 5) {  // a single sample may have no parity
+  if (rounds >= 25) {  // a few samples may have no parity
     EXPECT_GT(seen, 3u);
   }
 }

@@ -27,16 +27,22 @@ ADVICE_RULES = {"again", "usage", "worse", "silent"}
 MOST_BAD_ADVICE = 0.004
 
 
+MOUNTED = []  # by this process; tempfile.tempdir says /tmp if there is none
+
+
 def use_memory():
     """States lie on an ext4 in memory, if this process may mount one. It is as private as the process and ends with it."""
     tempfile.tempdir = mount_ext4(256 << 20)
+    if tempfile.tempdir:
+        MOUNTED.append(tempfile.tempdir)
 
 
 def leave_memory():
-    mounted, tempfile.tempdir = tempfile.tempdir, None
-    if mounted:
+    tempfile.tempdir = None
+    for mounted in MOUNTED:
         subprocess.run(["umount", mounted], check=True)
         os.rmdir(mounted)
+    MOUNTED.clear()
 
 
 def wrong_patterns(state):
