@@ -275,13 +275,12 @@ Result<bool> Protector::ProvesAnother() {
   return !all.empty();
 }
 
-// Only a file of the same mtime could be taken for another one: as a rule, times from an archive or a coarse clock. Two sets that
-// exchanged their names prove each other, whatever their times are.
+// Only a file of the same mtime could be taken for another one: from an archive, by a coarse clock, or written within one tick. Two sets
+// that exchanged their names prove each other, whatever their times are.
 void Protector::AddHolder(const FileView& file, std::vector<Holder>& mine) const {
-  constexpr std::int64_t kSecond = 1'000'000'000;
-  if (file.stamp.mtime_ns % kSecond != 0 && (shared() || file.proven_by.empty())) return;
   const std::string real = FollowLink(context_.fs, file.path);
-  const auto holder = FindHolder(context_.fs, file.sidecar_path, real, context_.options.key.get());
+  const Holders which = file.proven_by.empty() ? Holders::kOfItsTime : Holders::kProtected;
+  const auto holder = FindHolder(context_.fs, file.sidecar_path, real, context_.options.key.get(), which);
   const bool is_member = holder && std::ranges::any_of(ref_.members, [&](const auto& member) {
     return FollowLink(context_.fs, member.second) == *holder;
   });

@@ -11,6 +11,7 @@
 #include "copy/copied_file.h"
 #include "dataset/lock.h"
 #include "dataset/rehome.h"
+#include "names/contents.h"
 #include "names/lookup.h"
 #include "request/report.h"
 #include "sidecar/names.h"
@@ -340,6 +341,10 @@ class Copier {
     LZY_RETURN_IF_ERROR(fs_.Rename(data_path_, real_));
     made_ = false;
     if (request_.protect) {
+      // What this file was may be what another one holds, and nothing else proves that.
+      if (FindHolder(fs_, sidecar_path_, real_, key_.get(), Holders::kOfItsTime)) {
+        LZY_RETURN_IF_ERROR(fs_.Rename(sidecar_path_, TemporarySidecarPath(sidecar_path_)));
+      }
       LZY_RETURN_IF_ERROR(fs_.Rename(fresh_path_, sidecar_path_));
     } else if (request_.member) {
       // The data are an edit as long as the set is not committed.

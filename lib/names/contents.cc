@@ -112,10 +112,14 @@ class Around {
     if (!known) known = std::make_shared<SameSize>(fs, paths);
     return known;
   }
-  // The same sidecars, not read.
-  std::vector<std::string> PathsInReach(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
+  // All of them, whatever they were committed for. Not read.
+  std::vector<std::string> AllInReach(FileSystem& fs, const std::string& here) {
     const std::lock_guard lock(mutex_);
-    return PathsOfSize(fs, bytes, here);
+    (void)PathsOfSize(fs, 0, here);
+    std::vector<std::string> paths;
+    if (!reach_sizes_) return paths;
+    std::ranges::transform(*reach_sizes_, std::back_inserter(paths), [](const auto& one) { return one.second; });
+    return paths;
   }
   void AddToReach(const std::string& directory) {
     const std::lock_guard lock(mutex_);
@@ -152,7 +156,7 @@ class Around {
     for (const std::string& directory : directories_) {
       const auto names = fs.List(directory);
       for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
-        if (!DataPathOf(name)) continue;
+        if (!DataPathOf(name) && !DataPathOfTemporary(name)) continue;  // those that were set aside prove as well
         const auto peek = PeekSidecar(fs, JoinPath(directory, name));
         if (peek.ok() && peek->committed) reach_sizes_->emplace(peek->stamp.size, JoinPath(directory, name));
       }
@@ -271,7 +275,7 @@ Result<bool> Holds(FileSystem& fs, const std::string& data, const Sidecar& sidec
   return holds;
 }
 
-// Files of this size that may hold what `sidecar` committed: some of those beside it, and protected ones of the same size in reach.
+// Files of this size that may hold what `sidecar` committed: some of those beside it, and protected ones in reach.
 std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sidecar, std::uint64_t bytes, const std::string& except) {
   constexpr std::size_t kMost = 256;
   const std::string directory = DirectoryOf(sidecar);
@@ -289,11 +293,17 @@ std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sideca
     if (paths.size() < kMost && !IsLzyName(name)) add(JoinPath(directory, name));
   }
   const std::string here = RealDirectory(fs, directory);
-  for (const std::string& other : fs.Memo<Around>().PathsInReach(fs, bytes, here)) {
+  for (const std::string& other : fs.Memo<Around>().AllInReach(fs, here)) {
     const auto owner = DirectoryOf(other) == here ? std::nullopt : DataPathOf(other);
     if (owner) add(*owner);
   }
   return paths;
+}
+
+// Whether the sidecars of other members say that it is one of theirs.
+bool IsClaimedByASet(FileSystem& fs, const std::string& path) {
+  const std::vector<std::string> patterns = Directory(fs, DirectoryOf(path)).SetPatternsAround(BaseNameOf(path));
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return MatchPattern(pattern, path).has_value(); });
 }
 
 }  // namespace
@@ -324,15 +334,21 @@ Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data
 }
 
 std::optional<std::string> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
-                                      bool protected_only) {
+                                      Holders which) {
   const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
   if (!loaded.ok() || !(*loaded)->committed()) return std::nullopt;
-  for (const std::string& path : CandidatesFor(fs, sidecar, (*loaded)->contents().superblock.stamp.size, except)) {
+  const Stamp& stamp = (*loaded)->contents().superblock.stamp;
+  for (const std::string& path : CandidatesFor(fs, sidecar, stamp.size, except)) {
+    if (which == Holders::kOfItsTime) {
+      const auto stat = fs.Stat(path, /*follow=*/false);
+      if (!stat.ok() || stat->mtime_ns != stamp.mtime_ns) continue;
+    }
     const auto own = SidecarPath(path);
     const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
-    if (path == except || (protected_only && !has_own)) continue;
+    if (path == except) continue;
     const auto holds = Holds(fs, path, **loaded, key);
     if (!holds.ok() || !*holds) continue;
+    if (which != Holders::kAll && !has_own && !IsClaimedByASet(fs, path)) continue;
     const auto right = has_own ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
     if (right.ok() && !*right) return path;
   }

@@ -41,9 +41,14 @@ Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data
                                          const LeafKey* key);
 /// A file (path) other than `except` (a path) that holds what `sidecar` committed, and not what the sidecar of its own name did: if
 /// this one is lost, nothing proves that content any more. Asked are the first 256 files of that size beside the sidecar, and the
-/// protected ones in reach. `protected_only`: a file must have a sidecar, too, so that a repair might write to it. None: nullopt.
+/// protected ones in reach. None: nullopt.
+enum class Holders {
+  kAll,
+  kProtected,  ///< those that have a sidecar, too, or are members of a set, so that a repair might write to them
+  kOfItsTime,  ///< of these, those with the committed mtime: others count as edited
+};
 std::optional<std::string> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
-                                      bool protected_only = true);
+                                      Holders which);
 /// For a file that is not what the sidecar committed which it has by its stamp, or that has none: looks whether it is what
 /// a usable sidecar of another name did (or that of its own name, if its stamp led to another one). If so, remembers that
 /// one for the file, and goes on with the file whose sidecar that was: files may have been swapped or rotated. True if

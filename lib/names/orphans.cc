@@ -92,7 +92,7 @@ class OrphanFinder {
       if (unusable && !survey_.PatternOfSiblings(directory.PathOf(owner))) AddKept(path, reason, WhileLocked(path));
     } else if (IsSuperseded(directory, *peek)) {
       AddKept(path, "a newer commit of the same file has another sidecar", WhileLocked(path));
-    } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, /*protected_only=*/false)) {
+    } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kAll)) {
       AddKept(path, reason, "it proves what this file holds: " + ShellQuote(*needs));
     } else if (peek->members == 0 || !SetNeeds(*peek, directory.PathOf(owner))) {
       if ((!replaced || peek->members == 0) && HasAllOfItsGroup(path)) {
@@ -111,7 +111,7 @@ class OrphanFinder {
     const auto& peek = directory.PeekAt(sidecar);
     const bool holds_something = peek.ok() && peek->committed;
     if (holds_something && peek->members > 0 && !IsSuperseded(directory, *peek)) return;
-    if (const auto file = holds_something ? FindHolder(fs_, path, "", nullptr, /*protected_only=*/false) : std::nullopt) {
+    if (const auto file = holds_something ? FindHolder(fs_, path, "", nullptr, Holders::kAll) : std::nullopt) {
       AddKept(path, "it was set aside", "to give it to the file that it proves: lzy-protect " + ShellQuote(*file));
       return;
     }

@@ -611,6 +611,34 @@ class Proven(Lost):
         self.world.write_random("f", 3000)
         self.kept("lzy-protect f", "lzy-protect h", "lzy-verify --repair .", "lzy-protect x/i", "lzy-verify --repair .")
 
+    def test_files_that_were_written_within_one_tick_have_the_same_time(self):
+        self.files(["f", "g", "s.0", "s.1", "h"], mtime_ns=LONG_AGO + 25 * SECOND // 100)
+        self.world.protect("f g 's.%r' h")
+        self.world.must("cp -p f g && echo x >> f && cp -p s.1 h && echo x >> s.1")
+        self.kept("lzy-protect f", "lzy-protect 's.%r'", "lzy-verify --repair .", codes=[9, 9, 9])
+
+    def test_a_commit_leaves_the_proof_of_files_that_had_another_size_or_lost_their_sidecar(self):
+        self.files(["d2/a", "ck.0", "ck.1", "fa", "n.0", "n.1"])
+        self.files(["f"], 300)
+        self.world.protect("d2/a f 'ck.%r' 'n.%r' fa")
+        self.world.must("cp -a f t && cp -a d2/a f && cp -a t d2/a && rm t")
+        self.world.must("mv ck.0 n.1 && mv fa ck.0 && rm .LZY.n.1")
+        self.kept("lzy-protect d2/a", "lzy-restore f", "lzy-protect f", "lzy-restore d2/a")
+        self.kept("lzy-protect 'ck.%r'", "lzy-restore 'n.%r'", "lzy-protect .", "lzy-restore 'n.%r'")
+
+    def test_a_copy_leaves_the_proof_of_another_file(self):
+        self.files(["f", "g", "h"])
+        self.world.protect("f g h")
+        self.world.must("cp -p f g")
+        self.world.must("lzy-copy h f")
+        self.kept("lzy-verify --repair .", "lzy-info --prune .", "lzy-verify --repair g")
+
+    def test_a_sidecar_that_was_set_aside_proves_files_of_other_directories(self):
+        self.files(["a/f", "a/h", "b/g"])
+        self.world.protect("a b")
+        self.world.must("cp -p a/f b/g && mv a/h a/f && lzy-protect a/f")
+        self.kept("lzy-verify --repair a b", "lzy-restore b/g", "lzy-verify --repair b")
+
     def test_a_sidecar_that_proves_another_file_is_not_pruned(self):
         self.files(["f", "h", "x/g", "i"], 200000)
         self.world.must("cp -a f g && printf x | dd of=g conv=notrunc status=none && touch -r f g")
