@@ -73,7 +73,7 @@ class ManPages(Prefix):
             self.assertIn(f"It changes {one_space(changes)}.", one_space(self.section(f"{tool}(1)", "DESCRIPTION")))
             self.assertTrue(self.section(f"{tool}(1)", "EXIT STATUS").strip())
         for code in range(10):
-            self.assertRegex(self.section("lzy-verify(1)", "EXIT STATUS"), rf"(?m)^ +{code}\n\s+\w")
+            self.assertRegex(self.section("lzy-verify(1)", "EXIT STATUS"), rf"(?m)^ +{code}\s+\w")
 
     def test_the_page_of_the_format_has_all_its_sections(self):
         with open(f"{ROOT}/docs/format.md", encoding="utf-8") as file:
