@@ -340,11 +340,12 @@ class Copier {
   Status Name() {
     LZY_RETURN_IF_ERROR(fs_.Rename(data_path_, real_));
     made_ = false;
+    // What this file was may be what another one holds, and nothing else proves that.
+    const bool replaces = !sidecar_path_.empty() && (request_.protect || !request_.member);
+    if (replaces && FindHolder(fs_, sidecar_path_, real_, key_.get(), Holders::kOfItsTime)) {
+      LZY_RETURN_IF_ERROR(fs_.Rename(sidecar_path_, TemporarySidecarPath(sidecar_path_)));
+    }
     if (request_.protect) {
-      // What this file was may be what another one holds, and nothing else proves that.
-      if (FindHolder(fs_, sidecar_path_, real_, key_.get(), Holders::kOfItsTime)) {
-        LZY_RETURN_IF_ERROR(fs_.Rename(sidecar_path_, TemporarySidecarPath(sidecar_path_)));
-      }
       LZY_RETURN_IF_ERROR(fs_.Rename(fresh_path_, sidecar_path_));
     } else if (request_.member) {
       // The data are an edit as long as the set is not committed.

@@ -115,9 +115,10 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset) {
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     for (const auto& [rank, path] : dataset.members) {
       if (!dataset.IsDealtHere(rank)) continue;
-      const auto peek = context.fs.Stat(path).ok() ? FindAndPeek(context.fs, path) : Result<Peek>(Code::kNotFound, path);
+      const bool there = context.fs.Stat(path).ok();
+      const auto peek = there ? FindAndPeek(context.fs, path) : Result<Peek>(Code::kNotFound, path);
       const bool alone = peek.ok() && peek->committed && peek->kind == DatasetKind::kShared;
-      if (alone || !context.fs.Stat(path).ok()) gone.emplace_back(rank, path);
+      if (!there || alone) gone.emplace_back(rank, path);
       LZY_RETURN_IF_ERROR(RehomeOne(context, path));
     }
     return Status::Ok();

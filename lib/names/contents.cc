@@ -115,9 +115,8 @@ class Around {
   // All of them, whatever they were committed for. Not read.
   std::vector<std::string> AllInReach(FileSystem& fs, const std::string& here) {
     const std::lock_guard lock(mutex_);
-    (void)PathsOfSize(fs, 0, here);
     std::vector<std::string> paths;
-    if (!reach_sizes_) return paths;
+    if (!ReachesBeyond(fs, here)) return paths;
     std::ranges::transform(*reach_sizes_, std::back_inserter(paths), [](const auto& one) { return one.second; });
     return paths;
   }
@@ -136,16 +135,20 @@ class Around {
   }
 
  private:
-  // With the mutex.
-  std::vector<std::string> PathsOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
+  // These two with the mutex. Whether anything in another directory than `here` is in reach; then reach_sizes_ has all of it.
+  bool ReachesBeyond(FileSystem& fs, const std::string& here) {
     for (const auto& more : std::exchange(more_, {})) {
       for (const std::string& directory : more()) {
         if (directories_.insert(RealDirectory(fs, directory)).second) reach_sizes_.reset();
       }
     }
-    std::vector<std::string> paths;
-    if (directories_.size() <= directories_.count(here)) return paths;
+    if (directories_.size() <= directories_.count(here)) return false;
     if (!reach_sizes_) LookAtReach(fs);
+    return true;
+  }
+  std::vector<std::string> PathsOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
+    std::vector<std::string> paths;
+    if (!ReachesBeyond(fs, here)) return paths;
     const auto [begin, end] = reach_sizes_->equal_range(bytes);
     std::ranges::transform(begin, end, std::back_inserter(paths), [](const auto& one) { return one.second; });
     return paths;
@@ -275,19 +278,22 @@ Result<bool> Holds(FileSystem& fs, const std::string& data, const Sidecar& sidec
   return holds;
 }
 
-// Files of this size that may hold what `sidecar` committed: some of those beside it, and protected ones in reach.
-std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sidecar, std::uint64_t bytes, const std::string& except) {
+// Files other than `except` that may hold what `sidecar` committed, by their size and, if asked for, time: some of those beside it, and
+// protected ones in reach.
+std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sidecar, const Stamp& stamp, const std::string& except,
+                                       bool of_its_time) {
   constexpr std::size_t kMost = 256;
   const std::string directory = DirectoryOf(sidecar);
   std::vector<std::string> paths;
-  if (bytes == 0) return paths;
+  if (stamp.size == 0) return paths;
   const auto add = [&](const std::string& path) {
-    const auto stat = fs.Stat(path, /*follow=*/false);
-    if (stat.ok() && stat->type == FileStat::Type::kRegular && stat->size == bytes) paths.push_back(path);
+    const auto stat = path == except ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(path, /*follow=*/false);
+    if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size != stamp.size) return;
+    if (!of_its_time || stat->mtime_ns == stamp.mtime_ns) paths.push_back(path);
   };
   const auto stat = fs.Stat(except, /*follow=*/false);
   const Result<std::vector<std::string>> names =
-      stat.ok() ? Neighbours::For(fs, directory, BaseNameOf(except), *stat).look->FilesOfSize(bytes)
+      stat.ok() ? Neighbours::For(fs, directory, BaseNameOf(except), *stat).look->FilesOfSize(stamp.size)
                 : fs.List(directory.empty() ? "." : directory);
   for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
     if (paths.size() < kMost && !IsLzyName(name)) add(JoinPath(directory, name));
@@ -338,16 +344,11 @@ std::optional<std::string> FindHolder(FileSystem& fs, const std::string& sidecar
   const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
   if (!loaded.ok() || !(*loaded)->committed()) return std::nullopt;
   const Stamp& stamp = (*loaded)->contents().superblock.stamp;
-  for (const std::string& path : CandidatesFor(fs, sidecar, stamp.size, except)) {
-    if (which == Holders::kOfItsTime) {
-      const auto stat = fs.Stat(path, /*follow=*/false);
-      if (!stat.ok() || stat->mtime_ns != stamp.mtime_ns) continue;
-    }
-    const auto own = SidecarPath(path);
-    const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
-    if (path == except) continue;
+  for (const std::string& path : CandidatesFor(fs, sidecar, stamp, except, which == Holders::kOfItsTime)) {
     const auto holds = Holds(fs, path, **loaded, key);
     if (!holds.ok() || !*holds) continue;
+    const auto own = SidecarPath(path);
+    const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
     if (which != Holders::kAll && !has_own && !IsClaimedByASet(fs, path)) continue;
     const auto right = has_own ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
     if (right.ok() && !*right) return path;

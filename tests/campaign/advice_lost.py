@@ -627,11 +627,13 @@ class Proven(Lost):
         self.kept("lzy-protect 'ck.%r'", "lzy-restore 'n.%r'", "lzy-protect .", "lzy-restore 'n.%r'")
 
     def test_a_copy_leaves_the_proof_of_another_file(self):
-        self.files(["f", "g", "h"])
-        self.world.protect("f g h")
-        self.world.must("cp -p f g")
-        self.world.must("lzy-copy h f")
-        self.kept("lzy-verify --repair .", "lzy-info --prune .", "lzy-verify --repair g")
+        for one, options in (("f", ""), ("i", "--no-protect ")):
+            other = one + ".other"
+            self.files([one, other, "h"])
+            self.world.protect(f"{one} {other} h")
+            self.world.must(f"cp -p {one} {other} && lzy-copy {options}h {one}")
+            self.kept("lzy-verify --repair .", "lzy-info --prune .", f"lzy-verify --repair {other}")
+            self.world.must("rm h .LZY.h")
 
     def test_a_sidecar_that_was_set_aside_proves_files_of_other_directories(self):
         self.files(["a/f", "a/h", "b/g"])

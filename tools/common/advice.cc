@@ -81,8 +81,8 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
   if (action == Action::kRestoreDryRun || action == Action::kSpreadDryRun) {
     return fmt::format("  restore with: lzy-restore {}{}\n", again, path);
   }
-  // A member that was renamed alone: its set can repair it under its former name only.
-  if (action == Action::kProtect && report.kind == DatasetKind::kShared && report.another) {
+  // A member that was renamed alone, and never committed under its new name: its set can repair it under its former name only.
+  if (action == Action::kProtect && report.kind == DatasetKind::kShared && report.another && report.generation == 0) {
     return fmt::format("  rename it back, so that its set can repair it; to accept it as it is: lzy-protect --force {}\n", path);
   }
   // By what another dataset committed of its files, which the commit would have replaced.
