@@ -14,7 +14,6 @@
 #include "dataset/parts.h"
 #include "names/contents.h"
 #include "names/lookup.h"
-#include "names/set_names.h"
 #include "sidecar/names.h"
 #include "tuning/tuning.h"
 
@@ -341,13 +340,12 @@ class Examiner {
     return one.ok() && other.ok() && *one == *other;
   }
 
-  // The sidecar of the file itself says that it differs, or is an older one of this member. But a member may have the
-  // sidecar of another dataset, with which it came here.
+  // The sidecar of the file itself says that it differs, or is of an older commit of this member. But a member may have the sidecar of
+  // another dataset, with which it came here. That may be a set of the same name from another directory, so names do not tell.
   bool ProvesNothing(const FileView& file) const {
     if (file.sidecar_usable()) return true;
     const auto peek = PeekSidecar(context_.fs, file.sidecar_path);
-    return !peek.ok() || (peek->kind == DatasetKind::kSet && peek->rank == file.rank && peek->name == view_.info.name &&
-                          PatternFromTail(file.path, peek->name, peek->rank).has_value());
+    return !peek.ok() || (peek->uuid == view_.superblock.uuid && peek->rank == file.rank);
   }
 
   // Members may have been exchanged, also between nodes that do not see each other's sidecars. All sidecars of a set

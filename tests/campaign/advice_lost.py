@@ -582,6 +582,16 @@ class Proven(Lost):
         self.swap("s.0", "s.1", also_sidecars=True)
         self.judge("lzy-restore 's.%r'", "lzy-verify .", codes=[0, 0])
 
+    def test_a_member_with_the_sidecar_of_another_set_of_the_same_name_is_not_salvaged(self):
+        world = self.world
+        self.files(["s.0", "s.1", "d2/s.0", "d2/s.2", "d2/s.3", "d2/s.4"])
+        self.files(["d2/s.1"], 200000)
+        world.protect("'s.%r' 'd2/s.%r'")
+        for name in ("s.0", ".LZY.s.0", "s.1", ".LZY.s.1"):
+            world.must(f"mv {name} between && mv d2/{name} {name} && mv between d2/{name}")
+        world.must("rm s.0")
+        self.kept("lzy-restore .", "lzy-restore --salvage 'd2/s.%r'", "lzy-restore --salvage 's.%r'")
+
     def test_the_sidecar_of_another_member_is_not_overwritten(self):
         self.files([f"s.{rank}" for rank in range(4)], 60000)
         self.world.protect("--parity 2 's.%r'")
