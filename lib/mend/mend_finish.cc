@@ -47,6 +47,21 @@ Status KeepWhatCannotBeHad(File& was, FileMend& mend) {
   return Status::Ok();
 }
 
+// Whether three quarters of the bytes of `was` are as in `rebuilt`. What cannot be read says nothing.
+Result<bool> Resembles(File& was, File& rebuilt) {
+  LZY_ASSIGN_OR_RETURN(const FileStat stat, was.Stat());
+  std::vector<std::uint8_t> one(kPiece), other(kPiece);
+  std::uint64_t same = 0, total = 0;
+  for (std::uint64_t at = 0; at < stat.size; at += kPiece) {
+    const auto count = was.ReadAt(at, one);
+    if (!count.ok()) continue;
+    LZY_ASSIGN_OR_RETURN(const std::size_t made, rebuilt.ReadAt(at, other));
+    for (std::size_t i = 0; i < std::min(*count, made); ++i) same += one[i] == other[i];
+    total += *count;
+  }
+  return 4 * same >= 3 * total;
+}
+
 }  // namespace
 
 // Only writers have something to finish. The others take part in the agreement.
@@ -237,21 +252,32 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
   return file.data->Stat();
 }
 
-// It is right by its own, older sidecar, and may have been put back on purpose. So it gets another name, of which no pattern of
-// its set says that it is a member.
-Status Mender::KeepOlder(const FileView& file, const FileMend& mend, std::vector<std::string>& warnings) const {
-  const auto older = PeekSidecar(context_.fs, file.sidecar_path);
-  const std::string name = fmt::format("{}.commit-{}", mend.target, older.ok() ? older->generation : 0);
-  std::string kept = name;
-  for (int i = 2; context_.fs.Stat(kept, /*follow=*/false).status().code() != Code::kNotFound; ++i) {
-    if (i > 100) return {Code::kIo, fmt::format("{}: it is as an older commit of its set left it. It is to be kept, but {} and all names like "
-                                                "that are taken", file.path, name)};
-    kept = fmt::format("{}.{}", name, i);
+// Why the file that is to be replaced is kept under another name; nullopt: nothing in it is worth that. One that its own, older sidecar
+// proves may have been put back on purpose. One without a usable sidecar may be another file that has the mtime of the commit by chance:
+// nothing proves it, nor that it is rot. Rot changes few of its bytes, and those are worth nothing.
+Result<std::optional<Mender::Kept>> Mender::WhyToKeep(const FileView& file, const FileMend& mend) const {
+  if (!file.present || request_.force) return std::optional<Kept>();
+  if (file.IsOfThePast()) {
+    const auto older = PeekSidecar(context_.fs, file.sidecar_path);
+    return std::optional<Kept>({fmt::format("{}.commit-{}", mend.target, older.ok() ? older->generation : 0), "it was as an older commit of its set left it"});
+  }
+  if (file.sidecar_usable() || file.data == nullptr) return std::optional<Kept>();
+  LZY_ASSIGN_OR_RETURN(const bool rotten, Resembles(*file.data, *mend.new_data));
+  if (rotten) return std::optional<Kept>();
+  return std::optional<Kept>({mend.target + ".replaced", "it had no sidecar, and most of it was not what was committed"});
+}
+
+// A name of which no pattern of its set says that it is a member.
+Status Mender::Keep(const Kept& kept, const FileView& file, const FileMend& mend, std::vector<std::string>& warnings) const {
+  std::string name = kept.name;
+  for (int i = 2; context_.fs.Stat(name, /*follow=*/false).status().code() != Code::kNotFound; ++i) {
+    if (i > 100) return {Code::kIo, fmt::format("{}: {}. It is to be kept, but {} and all names like that are taken", file.path, kept.why, kept.name)};
+    name = fmt::format("{}.{}", kept.name, i);
   }
   // Where there are no hard links, its own name is free for a moment.
-  if (!context_.fs.MakeHardLink(mend.target, kept).ok()) LZY_RETURN_IF_ERROR(context_.fs.Rename(mend.target, kept));
-  warnings.push_back(fmt::format("{}: it was as an older commit of its set left it; that is kept as {}. Remove it if you do not need it",
-                               file.path, ShellQuote(JoinPath(DirectoryOf(file.path), BaseNameOf(kept)))));
+  if (!context_.fs.MakeHardLink(mend.target, name).ok()) LZY_RETURN_IF_ERROR(context_.fs.Rename(mend.target, name));
+  warnings.push_back(fmt::format("{}: {}; that is kept as {}. Remove it if you do not need it",
+                               file.path, kept.why, ShellQuote(JoinPath(DirectoryOf(file.path), BaseNameOf(name)))));
   return Status::Ok();
 }
 
@@ -268,7 +294,8 @@ Status Mender::PutInPlace(FileView& file, FileMend& mend, const SidecarContents&
     // Gaps differ from what was committed: by the intent they count as damage, not as an edit, until somebody fills
     // them.
     if (plan.leaves_gaps(file)) LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(NewIntent(kIntentRepair, Merged(plan.unmended))));
-    if (file.present && file.IsOfThePast() && !request_.force) LZY_RETURN_IF_ERROR(KeepOlder(file, mend, warnings_));
+    LZY_ASSIGN_OR_RETURN(const std::optional<Kept> kept, WhyToKeep(file, mend));
+    if (kept) LZY_RETURN_IF_ERROR(Keep(*kept, file, mend, warnings_));
     LZY_RETURN_IF_ERROR(context_.fs.Rename(NewDataPath(mend.target), mend.target));
   }
   if (plan.rebuild_sidecar) {

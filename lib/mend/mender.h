@@ -95,8 +95,12 @@ class Mender {
   // What was planned holds for the file as it was looked at.
   Status CheckUnchanged(const FileView& file, const FileMend& mend) const;
 
-  // Keeps a file that is replaced although its own sidecar says that it is right: "NAME.commit-GENERATION".
-  Status KeepOlder(const FileView& file, const FileMend& mend, std::vector<std::string>& warnings) const;
+  // Of a file that is replaced but not lost: the name that it gets, and why, as a message says it.
+  struct Kept {
+    std::string name, why;
+  };
+  Result<std::optional<Kept>> WhyToKeep(const FileView& file, const FileMend& mend) const;
+  Status Keep(const Kept& kept, const FileView& file, const FileMend& mend, std::vector<std::string>& warnings) const;
 
   // Opens what will be written, and notes that a repair is going on where blocks change in place.
   Status OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f);

@@ -700,6 +700,25 @@ class Proven(Lost):
         done, = self.kept("lzy-protect 's.%r'")
         self.assertNotEqual(done.code, 0, self.world.story())
 
+    def test_a_new_file_in_the_place_of_a_member_that_went_elsewhere_is_kept(self):
+        for number, made in enumerate(("head -c 20000 /dev/urandom > s.0", "head -c 100 /dev/urandom > s.0", "head -c 90000 /dev/urandom > s.0")):
+            directory = self.world.path(f"d{number}")
+            os.mkdir(directory)
+            names = [f"d{number}/s.{rank}" for rank in range(3)]
+            self.files(names, 20000)
+            self.world.protect(f"'d{number}/s.%r'")
+            self.world.must(f"cd d{number} && mkdir x && mv s.0 .LZY.s.0 x && {made} && touch -r x/s.0 s.0")
+            self.kept(f"lzy-restore 'd{number}/s.%r'", f"lzy-verify 'd{number}/s.%r'", codes=[0, 0])
+            self.assertTrue(os.path.exists(self.world.path(names[0] + ".replaced")), self.world.story())
+
+    def test_rot_in_a_member_without_its_sidecar_leaves_no_file_behind(self):
+        self.files([f"s.{rank}" for rank in range(3)], 20000)
+        self.world.protect("'s.%r'")
+        self.world.must("rm .LZY.s.0")
+        self.world.flip("s.0", 100)
+        self.world.must("lzy-restore 's.%r'")
+        self.assertFalse(os.path.exists(self.world.path("s.0.replaced")), self.world.story())
+
     def test_rot_in_a_member_that_was_renamed_with_its_sidecar_has_advice_that_ends(self):
         self.files([f"s.{rank}" for rank in range(3)], 20000)
         self.world.protect("'s.%r'")
