@@ -33,10 +33,11 @@ constexpr const char* kCommittedAtRisk = "were being written when the last epoch
 constexpr const char* kCommittedDamaged = "are damaged; committed as they are now (--force)";
 constexpr const char* kCommittedUnchecked = "could not be checked, since their hashes are lost; committed as they are now";
 
-// The path that a sidecar of a set had when it was made, if it was in the directory of `data`, a file that has it now: only if
+// The path that a sidecar had when it was made, if it was in the directory of `data`, a file that has it now. Of a set: only if
 // its name there tells so, or another sidecar of the set.
 std::optional<std::string> WhereItWasMade(FileSystem& fs, const std::string& data, const Peek& peek) {
   const std::string directory = DirectoryOf(data);
+  if (peek.kind == DatasetKind::kShared) return JoinPath(directory, kSidecarPrefix + peek.name);
   const std::string member = JoinPath(directory, BaseNameOf(ExpandPattern(peek.name, peek.rank)));
   const auto path = SidecarPath(member);
   if (!path.ok() || member == data || !PatternFromTail(member, peek.name, peek.rank)) return std::nullopt;
@@ -47,6 +48,12 @@ std::optional<std::string> WhereItWasMade(FileSystem& fs, const std::string& dat
     return other.ok() && other->uuid == peek.uuid && other->rank != peek.rank;
   });
   return has_others ? std::optional(*path) : std::nullopt;
+}
+
+// Whether the sidecar beside `data` is of a single file of another name, which `data` is not, for all that a stat tells.
+bool IsOfAnotherFile(FileSystem& fs, const std::string& data, const Peek& peek) {
+  const auto stat = fs.Stat(data, /*follow=*/false);
+  return peek.kind == DatasetKind::kShared && peek.name != BaseNameOf(data) && stat.ok() && !MayBe(*stat, peek.stamp);
 }
 
 // A second name for a file, or a copy of it where there are no such names.
@@ -355,6 +362,8 @@ Result<bool> Protector::JudgeFormer(std::span<const FileView* const> files) {
       const bool here = shared() ? comm_.rank() == 0 : file->owner == comm_.rank();
       if (!here || file->data == nullptr || FormerOf(*file) == nullptr) continue;
       mine.ranks.push_back(file->rank);
+      // The other members know its root, and it has just been found to have that: content goes before a sidecar that was moved here.
+      if (file->proven_data) continue;
       LZY_RETURN_IF_ERROR(CompareWithFormer(*file, mine.differing, mine.unchecked));
     }
     return Status::Ok();
@@ -614,20 +623,24 @@ Status Protector::Publish(const std::string& data_path) {
   return context_.fs.SyncDirectory(DirectoryOf(to));
 }
 
-// Members that were moved to other names brought their sidecars along. From here on there are two of it, so nothing is lost
-// wherever the commit breaks off, and whoever completes it.
-Status Protector::KeepForItsSet(const std::string& data_path, const std::set<Uuid>& replaced) {
+// Files that were moved to other names brought their sidecars along, or sidecars were moved without them. From here on there are
+// two of it, so nothing is lost wherever the commit breaks off, and whoever completes it.
+Status Protector::KeepForOthers(const std::string& data_path, const std::set<Uuid>& replaced) {
   LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(real));
   const auto old = PeekSidecar(context_.fs, path);
   if (!old.ok() && old.status().code() != Code::kNotFound && !IsRuined(old.status())) return old.status();
-  const bool needed = old.ok() && old->committed && old->kind == DatasetKind::kSet && old->members > 1 && !replaced.contains(old->uuid);
-  if (!needed) return Status::Ok();
+  if (!old.ok() || !old->committed) return Status::Ok();
+  const bool of_set = old->kind == DatasetKind::kSet && old->members > 1 && !replaced.contains(old->uuid);
+  if (!of_set && !IsOfAnotherFile(context_.fs, real, *old)) return Status::Ok();
   std::string kept = TemporarySidecarPath(path);
   if (const auto made_at = WhereItWasMade(context_.fs, real, *old)) {
     const auto there = PeekSidecar(context_.fs, *made_at);
     if (there.ok() && there->uuid == old->uuid && there->rank == old->rank && there->generation >= old->generation) return Status::Ok();
-    if (there.status().code() == Code::kNotFound) kept = *made_at;
+    // A single file that has the name again may be another one.
+    const auto namesake = DataPathOf(*made_at);
+    const bool free = of_set || (namesake && context_.fs.Stat(*namesake, /*follow=*/false).status().code() == Code::kNotFound);
+    if (free && there.status().code() == Code::kNotFound) kept = *made_at;
   }
   LZY_RETURN_IF_ERROR(Duplicate(context_.fs, path, kept));
   kept_.push_back(kept);

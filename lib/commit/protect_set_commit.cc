@@ -293,7 +293,7 @@ Status FileSet::Commit() {
       } else {
         LZY_RETURN_IF_ERROR(member.fresh->WriteAll(member.contents));
         LZY_RETURN_IF_ERROR(KeepOtherIntent(*member.file, *member.fresh));
-        if (keeps) LZY_RETURN_IF_ERROR(KeepForItsSet(member.file->path, replaced));
+        if (keeps) LZY_RETURN_IF_ERROR(KeepForOthers(member.file->path, replaced));
         directories.insert(DirectoryOf(member.fresh->path()));
       }
     }

@@ -107,7 +107,7 @@ class SharedFile : public Protector {
   // Contents of the new sidecar as far as known before encoding; trees have their size already.
   void MakeShape() {
     FillShape(context_.fs, options_, ref_.kind, *layout_, 0, job_, contents_);
-    FillSharedShape(*layout_, BaseNameOf(ref_.path), job_, contents_);
+    FillSharedShape(*layout_, BaseNameOf(FollowLink(context_.fs, ref_.path)), job_, contents_);
     contents_.superblock.uuid = uuid_;
     contents_.superblock.generation = view_.superblock.generation + 1;
     if (parted() && options_.device_dirs == view_.info.parts.directories) {
@@ -338,7 +338,7 @@ class SharedFile : public Protector {
     if (incremental_) RenewAccess(file, sidecar);
     if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
     if (!incremental_) {
-      if (KeepsOthers()) LZY_RETURN_IF_ERROR(KeepForItsSet(ref_.path, LeftSet(file)));
+      if (KeepsOthers()) LZY_RETURN_IF_ERROR(KeepForOthers(ref_.path, LeftSet(file)));
       LZY_RETURN_IF_ERROR(Publish(ref_.path));
     }
     if (parted() && incremental_) WarnOfSpares(RenewParts(context_.fs, sidecar, part_paths_));

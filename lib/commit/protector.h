@@ -91,9 +91,9 @@ class Protector {
   Result<std::string> FreshPath(const std::string& data_path);
   Status Publish(const std::string& data_path);
   /// Before Publish, and before any sidecar of the commit may count: gives a second name to the sidecar that is about to be
-  /// replaced, if it is of a set that is not in `replaced` and has other members, which may need its parity. That is the name
-  /// which it had there, if it is free, or a temporary one. Only if KeepsOthers(). Local.
-  Status KeepForItsSet(const std::string& data_path, const std::set<Uuid>& replaced);
+  /// replaced, if it is of a set that is not in `replaced` and has other members, which may need its parity, or of a single file of
+  /// another name. That is the name which it had there, if it is free, or a temporary one. Only if KeepsOthers(). Local.
+  Status KeepForOthers(const std::string& data_path, const std::set<Uuid>& replaced);
   /// Force replaces what is there, and so does a program, which wrote it before.
   bool KeepsOthers() const { return !request_.touched && !request_.force; }
   /// After a failure before Publish; after it, does nothing. Local.

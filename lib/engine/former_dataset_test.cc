@@ -137,6 +137,22 @@ TEST_F(FormerDataset, RotIsNotCommittedWhenAMemberBecomesAFileOfItsOwn) {
   }
 }
 
+// As after sidecars of two directories were exchanged, of files of equal size and time. The set knows what its member is.
+TEST_F(FormerDataset, ASidecarThatWasMovedHereCallsNoProvenMemberDamaged) {
+  Make(3);
+  const Bytes right = Data(1).bytes;
+  fs_.Put("other", RandomBytes(rng_, right.size()), Data(1).stat.mtime_ns);
+  ASSERT_OK(Protect(Here(), {DatasetKind::kShared, "other", {}}, {}).status);
+  ASSERT_OK(fs_.Remove(*SidecarPath(paths_[1])));
+  ASSERT_OK(fs_.Remove("other"));
+  ASSERT_OK(fs_.Rename(*SidecarPath("other"), *SidecarPath(paths_[1])));
+  const DatasetReport made = ProtectTogether({});
+  EXPECT_TRUE(made.committed) << Text(made);
+  EXPECT_THAT(made.repair_first, ElementsAre());
+  EXPECT_EQ(StateOf(Check()), "intact");
+  EXPECT_EQ(Data(1).bytes, right);
+}
+
 // The commit counts as soon as the new sidecar has its name. So what was kept of the old one stays, whatever fails afterwards.
 TEST_F(FormerDataset, TheSidecarOfAMovedMemberIsKeptThoughTheCommitFailsAtItsEnd) {
   Make(3);

@@ -430,6 +430,22 @@ class Sidecars(Lost):
                 done = self.follow("lzy-verify .")
             self.assertEqual(done.code, 0, world.story())
 
+    def test_members_whose_sidecars_two_directories_exchanged_are_not_damaged(self):
+        world = self.world
+        self.files([f"{directory}/s.{rank}" for directory in "ab" for rank in range(4)])
+        world.protect("'a/s.%r' 'b/s.%r'")
+        self.swap("a/.LZY.s.1", "b/.LZY.s.1")
+        self.judge("lzy-protect 'a/s.%r'", "lzy-protect 'b/s.%r'", "lzy-verify .", codes=[0, 0, 0])
+
+    def test_a_member_beside_the_sidecar_of_another_file_is_not_damaged(self):
+        world = self.world
+        self.files(["f", *(f"s.{rank}" for rank in range(4))])
+        world.protect("f 's.%r'")
+        lost = hash_of(world.read("f"))
+        world.must("mv .LZY.f .LZY.s.1 && rm f && lzy-protect 's.%r'")
+        self.judge("lzy-verify 's.%r'", "lzy-verify .", "lzy-restore f", "lzy-verify .", codes=[0, 1, 0, 0])
+        self.assertEqual(world.files()["f"], lost)
+
     def test_an_older_member_that_was_put_back_with_its_sidecar_is_kept(self):
         world = self.world
         self.files([f"s.{rank}" for rank in range(4)])
