@@ -289,9 +289,9 @@ void Protector::AddHolder(const FileView& file, std::vector<Holder>& mine) const
   const Holders which = file.proven_by.empty() ? Holders::kOfItsTime : Holders::kProtected;
   const auto holder = FindHolder(context_.fs, file.sidecar_path, real, context_.options.key.get(), which);
   const bool is_member = holder && std::ranges::any_of(ref_.members, [&](const auto& member) {
-    return FollowLink(context_.fs, member.second) == *holder;
+    return FollowLink(context_.fs, member.second) == holder->path;
   });
-  if (holder && !is_member) mine.push_back({file.path, *holder});
+  if (holder && !is_member) mine.push_back({file.path, holder->path});
 }
 
 void Protector::WarnOfCommitting(std::uint64_t bytes, const char* what) {

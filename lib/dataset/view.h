@@ -90,6 +90,9 @@ struct FileView : FileFacts {
   /// Set by Examine: it has the committed mtime, but by inode or birth it is another file, and most of its blocks are not as
   /// committed.
   bool is_another = false;
+  /// Set by Examine for such a file: the name under which it was committed, as its inode, size and mtime say. It was renamed, and is
+  /// damaged. Empty: not known.
+  std::string rotten_as;
   /// Committed leaves, as far as known here.
   const Tree* data_tree() const {
     return proven_data ? &*proven_data : sidecar ? &sidecar->contents().data_tree : nullptr;

@@ -323,6 +323,8 @@ class SetOpener {
           file.stamp.mtime_ns = info.members[i].mtime_ns;
           file.commit_clock_ns = ClockOfOthers();
         }
+        // What another sidecar recorded is no identity of this member.
+        if (file.fault == SidecarFault::kForeign) file.stamp.inode = file.stamp.birth_ns = 0;
         ensemble.files.push_back(std::move(file));
       }
       auto layout = Layout::Create(GroupGeometry(sb.block_size, sb.unit, sb.parity, ranks.size()), std::move(sizes));

@@ -6,6 +6,7 @@
 
 #include "comm/records.h"
 #include "encode/rebuild.h"
+#include "names/peek.h"
 
 namespace lzy {
 namespace {
@@ -47,6 +48,21 @@ Result<std::vector<RowRun>> RunsOf(const Ensemble& ensemble, const std::vector<F
   });
   if (!status.ok()) return status;
   return runs;
+}
+
+// `compared`: of the file number `f`.
+bool IsTheCommitted(const FileView& file, const Layout& layout, std::uint32_t f, const FileFindings& found, const Compared& compared) {
+  const std::uint64_t size = layout.file_size(f);
+  if (file.stat.size / 2 > size) return false;  // rot makes no file much longer
+  std::uint64_t differing = 0;  // blocks that are there
+  for (const BadBlocks& bad : found.data) {
+    if (!bad.transient && bad.first * layout.block_size() < file.stat.size) differing += bad.count;
+  }
+  // A few blocks, at whose place it is as it was, say nothing of the others.
+  const bool enough = 2 * compared.total >= std::min<std::uint64_t>(differing, kMostCompared) * std::min<std::uint64_t>(layout.block_size(), file.stat.size);
+  if (compared.total > 0 && enough) return 4 * compared.same >= 3 * compared.total;
+  // Cut in place by a crash, perhaps within a block.
+  return MayBe(file.stat, file.stamp) && file.stat.size < size;
 }
 
 // Rebuilds these rows, and compares. `comm`: the ranks that do it, each of which owns what `owners` says.
@@ -105,9 +121,8 @@ Status TellRotFromOthers(const Context& context, DatasetView& view, const Findin
   for (std::size_t e = 0; e < sums.size(); ++e) {
     for (std::size_t f = 0; f < sums[e].size(); ++f) {
       FileView& file = view.ensembles[e].files[f];
-      // Rot makes no file much longer.
-      const bool longer = file.stat.size / 2 > view.ensembles[e].layout->file_size(static_cast<std::uint32_t>(f));
-      if (IsSuspect(file) && !longer && sums[e][f].total > 0 && 4 * sums[e][f].same >= 3 * sums[e][f].total) file.is_another = false;
+      const auto number = static_cast<std::uint32_t>(f);
+      if (IsSuspect(file) && IsTheCommitted(file, *view.ensembles[e].layout, number, findings.files[e][f], sums[e][f])) file.is_another = false;
     }
   }
   return Status::Ok();

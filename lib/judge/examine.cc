@@ -14,6 +14,7 @@
 #include "dataset/parts.h"
 #include "names/contents.h"
 #include "names/lookup.h"
+#include "names/neighbours.h"
 #include "sidecar/names.h"
 #include "tuning/tuning.h"
 
@@ -34,7 +35,8 @@ struct ProvenFile {
   std::uint32_t ensemble = 0, file = 0;
   std::string by;  // empty: nothing proves it, but it is another file by what sidecars record
   bool free = false, elsewhere = false;
-  LZY_FIELDS(ensemble, file, by, free, elsewhere)
+  std::string was;  // as FileView::rotten_as
+  LZY_FIELDS(ensemble, file, by, free, elsewhere, was)
 };
 
 // Written to since the commit: an edit, whatever its content is, so nothing has to be proven.
@@ -205,7 +207,9 @@ class Examiner {
         const std::vector<BadBlocks>& bad = findings.files[e][f].data;
         any = any || (Differs(layout, f, findings.files[e][f]) && file.present && !IsEdited(file));
         file.is_another = false;
-        if (!file.present || MayBe(file.stat, file.stamp)) continue;
+        file.rotten_as.clear();
+        // Written in place, too, it is hardly what was committed if its size is another one.
+        if (!file.present || (MayBe(file.stat, file.stamp) && file.stat.size == layout.file_size(f))) continue;
         // Of the blocks that are there: a copy may be cut short, or go on behind the end.
         const std::uint64_t there = CeilDiv(file.stat.size, layout.block_size()), extra = there - std::min(there, layout.data_blocks(f));
         const bool differs = 2 * (CountBad(bad, there) + extra) > there;
@@ -224,13 +228,17 @@ class Examiner {
         const std::string real = FollowLink(context_.fs, file.path);
         auto prover = FindProver(context_.fs, real, ProvesNothing(file) ? file.sidecar_path : "", context_.options.key.get());
         if (prover.ok() && *prover) {
-          mine.push_back({e, f, CommittedName(**prover, real), (*prover)->usable, !(*prover)->beside && (*prover)->named && !IsOfThisSet((*prover)->owner)});
+          mine.push_back({e, f, CommittedName(**prover, real), (*prover)->usable, !(*prover)->beside && (*prover)->named && !IsOfThisSet((*prover)->owner), ""});
         } else if (!shared_ && (found.extra_bytes > 0 || 2 * bad > ensemble.layout->data_blocks(f))) {
           if (const auto other = OtherMemberIn(ensemble, f)) {
-            mine.push_back({e, f, *other, false, false});
+            mine.push_back({e, f, *other, false, false, ""});
+          } else if (const auto was = CommittedAs(file, real)) {
+            mine.push_back({e, f, "", false, false, *was});
           } else if (!file.sidecar_usable() && TookThePlaceOfMember(file)) {
-            mine.push_back({e, f, "", false, false});
+            mine.push_back({e, f, "", false, false, ""});
           }
+        } else if (const auto was = CommittedAs(file, real)) {
+          mine.push_back({e, f, "", false, false, *was});
         }
         return Status::Ok();
       });
@@ -242,6 +250,7 @@ class Examiner {
       file.proven_by = one.by;
       file.proven_free = one.free;
       file.proven_elsewhere = one.elsewhere;
+      file.rotten_as = one.was;
     }
     return Status::Ok();
   }
@@ -331,6 +340,22 @@ class Examiner {
       const auto home = is_of(peek) && peek->rank == file.rank ? around.HomeOf(name) : std::nullopt;
       return home && *home != BaseNameOf(real);
     });
+  }
+  // The name under which the file was committed that is `file`, as inode, size and mtime say: it was renamed, and differs from what it
+  // was. Nobody edited it, or its time would be another one.
+  std::optional<std::string> CommittedAs(const FileView& file, const std::string& real) {
+    if (HasSizeAndTime(file.stat, file.stamp)) return std::nullopt;
+    const std::string directory = DirectoryOf(real);
+    const auto look = Neighbours::For(context_.fs, directory, BaseNameOf(real), file.stat).look;
+    for (const std::string& name : look->SidecarsFor(file.stat.inode)) {
+      const std::string path = JoinPath(directory, name);
+      if (file.sidecar_usable() && IsSamePath(path, file.sidecar_path)) continue;
+      const auto peek = PeekSidecar(context_.fs, path);
+      if (!peek.ok() || !peek->committed || !MayBe(file.stat, peek->stamp) || !HasSizeAndTime(file.stat, peek->stamp)) continue;
+      if (peek->uuid == view_.superblock.uuid && peek->rank == file.rank) continue;  // an older commit of it
+      return peek->kind == DatasetKind::kSet ? ExpandPattern(peek->name, peek->rank) : peek->name;
+    }
+    return std::nullopt;
   }
   bool IsOfThisSet(const std::string& path) const {
     return std::ranges::any_of(view_.ref.members, [&](const auto& member) { return IsSamePath(member.second, path); });

@@ -201,7 +201,11 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   for (const FileView& file : view.files()) {
     const bool unknown = file.is_another && file.proven_by.empty();
     report.another = report.another || unknown || file.proven_elsewhere;
-    if (unknown) {
+    if (unknown && !file.rotten_as.empty()) {
+      report.warnings.push_back(fmt::format("{}: it is the file that was '{}' at the last commit, and not all of it is as it was then: it was "
+                                            "renamed, and is damaged. Rename it back, then repair it. It is neither repaired here nor committed "
+                                            "without --force", file.path, file.rotten_as));
+    } else if (unknown) {
       report.warnings.push_back(fmt::format("{}: by its inode or time of birth it is not the file of the last commit, and most of it differs. "
                                             "It is neither repaired nor committed without --force", file.path));
     }

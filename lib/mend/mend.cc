@@ -154,6 +154,7 @@ Status Mender::OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   if (!Writer(file)) return Status::Ok();
   if (mend.plan->rehash_parity) KeepKnownLeaves(*file.parity_tree(), mend);
   LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
+  if (NeedsOwn(file, *mend.plan)) LZY_RETURN_IF_ERROR(MakeOwn(file, mend));
   LZY_RETURN_IF_ERROR(OpenDataOutput(file, mend, ensemble.layout->file_size(f)));
   LZY_RETURN_IF_ERROR(OpenParityOutput(ensemble, f, mend));
   // Where edits stay, the note that a repair is going on would make rot of them; and so it would of what somebody
@@ -180,6 +181,32 @@ Status Mender::MakeWayFor(const FileView& file) {
                                    "the link, or create its target", file.path)};
   }
   return context_.fs.MakeDirectories(DirectoryOf(file.path));
+}
+
+bool Mender::NeedsOwn(const FileView& file, const FilePlan& plan) const {
+  if (!request_.force || !file.present || !(plan.data_in_place || plan.cut_tail)) return false;
+  return !file.proven_by.empty() || (file.stat.links > 1 && !MayBe(file.stat, file.stamp));
+}
+
+// The copy has its name before anything is written to it, so a crash leaves what was there, at most under one more name.
+Status Mender::MakeOwn(FileView& file, FileMend& mend) {
+  const std::string temporary = NewDataPath(mend.target);
+  if (Status removed = context_.fs.Remove(temporary); !removed.ok() && removed.code() != Code::kNotFound) return removed;
+  LZY_ASSIGN_OR_RETURN(auto own, context_.fs.Open(temporary, OpenMode::kCreateNew, /*follow=*/false, 0600));
+  LZY_RETURN_IF_ERROR(own->CopyAccess(*file.data));
+  std::vector<std::uint8_t> piece(1u << 20);
+  for (std::uint64_t at = 0; at < file.stat.size; at += piece.size()) {
+    LZY_ASSIGN_OR_RETURN(const std::size_t count, file.data->ReadAt(at, piece));
+    LZY_RETURN_IF_ERROR(own->WriteAt(at, ByteSpan(piece).first(count)));
+  }
+  LZY_RETURN_IF_ERROR(own->SetTimes(file.stat.atime_ns, file.stat.mtime_ns));
+  LZY_RETURN_IF_ERROR(own->Sync());
+  const bool has_other_names = file.stat.links > 1;
+  if (!file.proven_by.empty() && !has_other_names) LZY_RETURN_IF_ERROR(Keep(KeptOf(file, mend), file, mend, warnings_));
+  LZY_RETURN_IF_ERROR(context_.fs.Rename(temporary, mend.target));
+  LZY_ASSIGN_OR_RETURN(file.data, context_.fs.Open(mend.target, OpenMode::kReadWrite, /*follow=*/false));
+  LZY_ASSIGN_OR_RETURN(file.stat, file.data->Stat());
+  return context_.fs.SyncDirectory(DirectoryOf(mend.target));
 }
 
 // A temporary file left by a restore that was killed is removed first. The file has its full size from the start, so
@@ -271,6 +298,9 @@ Status Mender::OpenSharedOutputs(Ensemble& ensemble, std::size_t e) {
   FileView& file = ensemble.files[0];
   return AgreeOn(comm_, [&]() -> Status {
     if (comm_.rank() == 0 || !mend.plan->any()) return Status::Ok();
+    if (NeedsOwn(file, *mend.plan)) {
+      LZY_ASSIGN_OR_RETURN(file.data, context_.fs.Open(mend.target, OpenMode::kReadWrite, /*follow=*/false));
+    }
     mend.out->data.file = file.data.get();
     if (mend.plan->rebuild_data) {
       LZY_ASSIGN_OR_RETURN(mend.new_data,

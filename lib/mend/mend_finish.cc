@@ -252,11 +252,18 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
   return file.data->Stat();
 }
 
+// What another dataset committed, which may be nowhere else.
+Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) {
+  return {mend.target + ".replaced", fmt::format("it held what '{}' was at its last commit", file.proven_by)};
+}
+
 // Why the file that is to be replaced is kept under another name; nullopt: nothing in it is worth that. One that its own, older sidecar
 // proves may have been put back on purpose. One without a usable sidecar may be another file that has the mtime of the commit by chance:
 // nothing proves it, nor that it is rot. Rot changes few of its bytes, and those are worth nothing.
 Result<std::optional<Mender::Kept>> Mender::WhyToKeep(const FileView& file, const FileMend& mend) const {
-  if (!file.present || request_.force) return std::optional<Kept>();
+  if (!file.present) return std::optional<Kept>();
+  if (!file.proven_by.empty() && file.stat.links == 1) return std::optional<Kept>(KeptOf(file, mend));
+  if (request_.force) return std::optional<Kept>();
   if (file.IsOfThePast()) {
     const auto older = PeekSidecar(context_.fs, file.sidecar_path);
     return std::optional<Kept>({fmt::format("{}.commit-{}", mend.target, older.ok() ? older->generation : 0), "it was as an older commit of its set left it"});

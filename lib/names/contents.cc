@@ -120,6 +120,12 @@ class Around {
     std::ranges::transform(*reach_sizes_, std::back_inserter(paths), [](const auto& one) { return one.second; });
     return paths;
   }
+  // Where these are.
+  std::vector<std::string> Directories(FileSystem& fs, const std::string& here) {
+    const std::lock_guard lock(mutex_);
+    if (!ReachesBeyond(fs, here)) return {};
+    return {directories_.begin(), directories_.end()};
+  }
   void AddToReach(const std::string& directory) {
     const std::lock_guard lock(mutex_);
     named_.insert(directory);
@@ -220,6 +226,17 @@ class ProvenOwners {
   std::map<std::string, std::map<std::string, Proof>> owners_;  // by directory and file
 };
 
+// A copy of a rotten file, and a link to it, can be protected, too. That proves nothing: by `own` the file is as it was committed (inode,
+// birth, size and mtime), nothing has changed it since before the other commit (ctime), and if it is repaired, the copy has that
+// content still.
+bool WasCopiedSince(FileSystem& fs, const FileStat& file, const Result<Peek>& own, const Prover& prover, const LeafKey* key) {
+  if (!own.ok() || !own->committed || !IsSameFile(file, own->stamp) || !HasSizeAndTime(file, own->stamp)) return false;
+  const auto peek = PeekSidecar(fs, prover.sidecar);
+  if (!peek.ok() || file.ctime_ns >= peek->commit_clock_ns || own->commit_clock_ns >= peek->commit_clock_ns) return false;
+  const auto copy = HoldsCommitted(fs, prover.owner, prover.sidecar, key);
+  return copy.ok() && *copy;
+}
+
 // All sidecars but `own` that were committed for the present content of a file. Which of them are usable is not asked.
 Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_path, const std::string& own, const LeafKey* key) {
   const std::string directory = DirectoryOf(data_path);
@@ -240,9 +257,10 @@ Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_pa
   for (const std::string& path : others) {
     if (DirectoryOf(path) != real) candidates.push_back({.sidecar = path, .owner = OwnerOf(path), .named = around.IsNamed(DirectoryOf(path))});
   }
+  const auto peek = candidates.empty() || own.empty() ? Result<Peek>(Code::kNotFound, own) : PeekSidecar(fs, own);
   for (Prover& one : candidates) {
     LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, data_path, one.sidecar, key));
-    if (holds) provers.push_back(std::move(one));
+    if (holds && !WasCopiedSince(fs, *stat, peek, one, key)) provers.push_back(std::move(one));
   }
   return provers;
 }
@@ -279,9 +297,9 @@ Result<bool> Holds(FileSystem& fs, const std::string& data, const Sidecar& sidec
 }
 
 // Files other than `except` that may hold what `sidecar` committed, by their size and, if asked for, time: some of those beside it, and
-// protected ones in reach.
+// protected ones in reach; with kAll, others there as well.
 std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sidecar, const Stamp& stamp, const std::string& except,
-                                       bool of_its_time) {
+                                       Holders which) {
   constexpr std::size_t kMost = 256;
   const std::string directory = DirectoryOf(sidecar);
   std::vector<std::string> paths;
@@ -289,7 +307,7 @@ std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sideca
   const auto add = [&](const std::string& path) {
     const auto stat = path == except ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(path, /*follow=*/false);
     if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size != stamp.size) return;
-    if (!of_its_time || stat->mtime_ns == stamp.mtime_ns) paths.push_back(path);
+    if (which != Holders::kOfItsTime || stat->mtime_ns == stamp.mtime_ns) paths.push_back(path);
   };
   const auto stat = fs.Stat(except, /*follow=*/false);
   const Result<std::vector<std::string>> names =
@@ -299,6 +317,15 @@ std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sideca
     if (paths.size() < kMost && !IsLzyName(name)) add(JoinPath(directory, name));
   }
   const std::string here = RealDirectory(fs, directory);
+  if (which == Holders::kAll) {
+    for (const std::string& other : fs.Memo<Around>().Directories(fs, here)) {
+      const auto there = fs.List(other);
+      for (const std::string& name : there.ok() && other != here ? *there : std::vector<std::string>{}) {
+        if (!IsLzyName(name)) add(JoinPath(other, name));
+      }
+    }
+    return paths;
+  }
   for (const std::string& other : fs.Memo<Around>().AllInReach(fs, here)) {
     const auto owner = DirectoryOf(other) == here ? std::nullopt : DataPathOf(other);
     if (owner) add(*owner);
@@ -339,19 +366,21 @@ Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data
   return other;
 }
 
-std::optional<std::string> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
-                                      Holders which) {
+std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
+                                 Holders which) {
   const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
   if (!loaded.ok() || !(*loaded)->committed()) return std::nullopt;
   const Stamp& stamp = (*loaded)->contents().superblock.stamp;
-  for (const std::string& path : CandidatesFor(fs, sidecar, stamp, except, which == Holders::kOfItsTime)) {
+  for (const std::string& path : CandidatesFor(fs, sidecar, stamp, except, which)) {
     const auto holds = Holds(fs, path, **loaded, key);
-    if (!holds.ok() || !*holds) continue;
+    const bool proven = holds.ok() && *holds;
+    const auto stat = fs.Stat(path, /*follow=*/false);
+    if (!proven && (which != Holders::kAll || !stat.ok() || !HasSizeAndTime(*stat, stamp))) continue;
     const auto own = SidecarPath(path);
     const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
     if (which != Holders::kAll && !has_own && !IsClaimedByASet(fs, path)) continue;
     const auto right = has_own ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
-    if (right.ok() && !*right) return path;
+    if (right.ok() && !*right) return Holder{path, proven};
   }
   return std::nullopt;
 }

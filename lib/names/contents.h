@@ -39,16 +39,23 @@ struct Prover {
 /// nullopt. Errors are those of reading the file.
 Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
                                          const LeafKey* key);
-/// A file (path) other than `except` (a path) that holds what `sidecar` committed, and not what the sidecar of its own name did: if
-/// this one is lost, nothing proves that content any more. Asked are the first 256 files of that size beside the sidecar, and the
-/// protected ones in reach. None: nullopt.
+/// Which files FindHolder asks.
 enum class Holders {
-  kAll,
+  kAll,        ///< also those that were never protected, and those that have the committed size and mtime, but not the content: it may
+               ///< be the file, damaged since
   kProtected,  ///< those that have a sidecar, too, or are members of a set, so that a repair might write to them
   kOfItsTime,  ///< of these, those with the committed mtime: others count as edited
 };
-std::optional<std::string> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
-                                      Holders which);
+/// What FindHolder found.
+struct Holder {
+  std::string path;
+  bool proven = false;  ///< it holds what the sidecar committed; else it may be that file, damaged since (kAll)
+};
+/// A file other than `except` (a path) that holds what `sidecar` committed, and not what the sidecar of its own name did: if
+/// this one is lost, nothing proves that content any more. Asked are the first 256 files of that size beside the sidecar, and those
+/// in reach. None: nullopt.
+std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
+                                 Holders which);
 /// For a file that is not what the sidecar committed which it has by its stamp, or that has none: looks whether it is what
 /// a usable sidecar of another name did (or that of its own name, if its stamp led to another one). If so, remembers that
 /// one for the file, and goes on with the file whose sidecar that was: files may have been swapped or rotated. True if

@@ -93,7 +93,7 @@ class OrphanFinder {
     } else if (IsSuperseded(directory, *peek)) {
       AddKept(path, "a newer commit of the same file has another sidecar", WhileLocked(path));
     } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kAll)) {
-      AddKept(path, reason, "it proves what this file holds: " + ShellQuote(*needs));
+      AddKept(path, reason, (needs->proven ? "it proves what this file holds: " : "it may be of this file, which was moved or renamed, and is damaged: ") + ShellQuote(needs->path));
     } else if (peek->members == 0 || !SetNeeds(*peek, directory.PathOf(owner))) {
       if ((!replaced || peek->members == 0) && HasAllOfItsGroup(path)) {
         AddKept(path, replaced ? "its file was replaced by one that has another sidecar, but can be rebuilt from it"
@@ -112,7 +112,8 @@ class OrphanFinder {
     const bool holds_something = peek.ok() && peek->committed;
     if (holds_something && peek->members > 0 && !IsSuperseded(directory, *peek)) return;
     if (const auto file = holds_something ? FindHolder(fs_, path, "", nullptr, Holders::kAll) : std::nullopt) {
-      AddKept(path, "it was set aside", "to give it to the file that it proves: lzy-protect " + ShellQuote(*file));
+      AddKept(path, "it was set aside", file->proven ? "to give it to the file that it proves: lzy-protect " + ShellQuote(file->path)
+                                                     : "it may be of this file, which was moved or renamed, and is damaged: " + ShellQuote(file->path));
       return;
     }
     if (holds_something && HasAllOfItsGroup(path)) {

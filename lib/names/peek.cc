@@ -21,6 +21,7 @@ Peek PeekOf(const Superblock& sb, const InfoRecord& info) {
           .rank = sb.rank,
           .members = counts ? sb.members : 0,
           .wall_time_ns = sb.wall_time_ns,
+          .commit_clock_ns = sb.commit_clock_ns,
           .stamp = sb.stamp,
           .name = info.name,
           .parts = info.parts};

@@ -20,6 +20,7 @@ struct Peek {
   /// Number of members of a committed set. 0 for shared files, and for a set that was never committed.
   std::uint32_t members = 0;
   std::int64_t wall_time_ns = 0;
+  std::int64_t commit_clock_ns = 0;  ///< of the file system, before the data were read
   Stamp stamp;
   std::string name;  ///< of the info record: base name, or the tail of the pattern
   Parts parts;       ///< where its parity is, if in device directories

@@ -275,8 +275,8 @@ std::string DatasetKey(FileSystem& fs, const DatasetRef& dataset) {
   return "set:" + JoinPath(EscapePercent(real(base.empty() ? "." : ExpandPattern(base, 0))), tail);
 }
 
-std::vector<std::string> DirectoriesOf(FileSystem& fs, const std::vector<std::string>& paths) {
-  Survey survey(fs, Resolve::kProtected);
+std::vector<std::string> DirectoriesOf(FileSystem& fs, const std::vector<std::string>& paths, Resolve what) {
+  Survey survey(fs, what);
   for (const std::string& path : paths) (void)survey.Add(path);
   std::set<std::string> directories;
   for (const auto& [path, dataset] : survey.found()) {

@@ -57,8 +57,9 @@ enum class Resolve {
 Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, const std::string& path, Resolve what,
                                             std::vector<Status>* troubles = nullptr);
 
-/// The directories with the datasets that several PATHs stand for, as far as this process sees them (AddToReach). Local.
-std::vector<std::string> DirectoriesOf(FileSystem& fs, const std::vector<std::string>& paths);
+/// The directories with the datasets that several PATHs stand for, as far as this process sees them (AddToReach). With kProtectable,
+/// those with files that have no sidecar, too. Local.
+std::vector<std::string> DirectoriesOf(FileSystem& fs, const std::vector<std::string>& paths, Resolve what = Resolve::kProtected);
 
 /// What the user named with PATH, for GuardedFileSystem: PATH itself, and for a pattern also the directory where its
 /// placeholders or stars begin.

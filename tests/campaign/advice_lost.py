@@ -743,6 +743,102 @@ class Proven(Lost):
         self.follow("lzy-verify g")
 
 
+class Undone(Lost):
+    """Rot that others hold as well, files with several names, members that were renamed and are damaged; and what --force takes back."""
+
+    def each(self, names, size, step=10):
+        """Each with a time of its own."""
+        for number, name in enumerate(names):
+            self.files([name], size, LONG_AGO + number * step * 10**9)
+
+    def keeps(self, *commands):
+        before = set(self.world.files().values())
+        done = [self.world.run(command) for command in commands]
+        self.assertLessEqual(before, set(self.world.files().values()), self.world.story())
+        return done
+
+    def test_a_copy_of_a_rotten_file_does_not_prove_it(self):
+        world = self.world
+        copies = ("mkdir {0}.b && cp -p {0}/g {0}.b && lzy-protect -q {0}.b", "cp -p {0}/g {0}/g.bak && lzy-protect -q {0}/g.bak",
+                  "mkdir {0}.b && ln {0}/g {0}.b/g && lzy-protect -q {0}.b", "cp -r {0} {0}.b && lzy-protect -q {0}.b/g")
+        for number, copy in enumerate(copies):
+            for size in (100, 300000):
+                tree = f"a{number}.{size}"
+                self.each([f"{tree}/g"], size)
+                world.protect(tree)
+                right = world.files()[f"{tree}/g"]
+                world.flip(f"{tree}/g", size // 2)
+                world.run("sleep 0.02")
+                world.must(copy.format(tree))
+                self.assertEqual(world.run(f"lzy-protect {tree}/g").code, 1, world.story())
+                world.run(f"lzy-verify --repair {tree}/g")
+                self.assertEqual(world.files()[f"{tree}/g"], right, world.story())
+
+    def test_what_was_copied_over_a_file_is_proven_by_the_file_that_it_came_from(self):
+        self.files(["f", "x/g"], 20000)
+        self.world.protect("f x")
+        self.world.run("sleep 0.02")
+        self.world.must("cp -p x/g f && rm x/g")
+        self.keeps("lzy-verify --repair .", "lzy-verify --repair f", "lzy-restore f")
+
+    def test_a_file_that_became_another_size_in_place_is_not_overwritten(self):
+        world = self.world
+        self.files([f"s.{rank}" for rank in range(3)], 20000)
+        self.files(["f"], 20000)
+        self.files(["other", "more"], 300000)
+        self.files(["less"], 10000)
+        world.protect("'s.%r' f")
+        world.must("cp -p other s.0 && cp -p more f && cp -p less s.2 && rm other more less")
+        self.keeps("lzy-verify --repair .", "lzy-restore 's.%r'", "lzy-verify --repair f")
+
+    def test_rot_beyond_repair_elsewhere_makes_no_old_file_of_another_one(self):
+        world = self.world
+        self.files(["k", "new"], 300000)
+        world.must("dd if=k of=new bs=1000 count=65 conv=notrunc status=none && touch -r k new")
+        world.protect("k")
+        world.must("mkdir b && cp -p k b && mv new k")
+        self.keeps("lzy-restore --from b k", "lzy-restore k", "lzy-verify --repair k")
+
+    def test_undoing_a_link_leaves_the_other_names_as_they_are(self):
+        world = self.world
+        self.each(["s.0", "s.1", "s.2", "a", "b", "c"], 3000)
+        world.protect("'s.%r' a b c")
+        world.must("ln -f a s.1 && ln -f b c")
+        self.keeps("lzy-verify --repair --force 's.%r'", "lzy-verify --repair --force c")
+        world.must("lzy-verify a b 's.%r' c")
+
+    def test_undoing_keeps_what_another_dataset_committed(self):
+        world = self.world
+        self.each(["s.0", "s.1", "s.2", "x/a"], 3000)
+        world.protect("'s.%r' x/a")
+        self.swap("x/a", "s.1")
+        self.keeps("lzy-verify --repair --force 's.%r'")
+        self.assertTrue(os.path.exists(world.path("s.1.replaced")), world.story())
+
+    def test_sidecars_of_files_that_were_moved_or_are_damaged_are_not_pruned(self):
+        world = self.world
+        self.each([f"s.{rank}" for rank in range(3)] + ["a", "f"], 30000)
+        world.protect("'s.%r' a f")
+        world.must("mkdir y && mv s.* a y && mv f g")
+        world.flip("g", 10)
+        world.flip("y/a", 10)
+        sidecars = set(world.superblocks())
+        world.run("lzy-info --prune .")
+        self.assertEqual(set(world.superblocks()), sidecars, world.story())
+
+    def test_members_that_were_renamed_and_are_damaged_are_not_committed(self):
+        world = self.world
+        for names, pattern, options in (([f"d{rank}/s" for rank in range(4)], "d%r/s", "--parity 2"), ([f"s.{rank}" for rank in range(4)], "s.%r", "")):
+            self.each(names, 20000)
+            world.protect(f"{options} '{pattern}'")
+            self.swap(names[1], names[3], also_sidecars=pattern == "d%r/s")
+            world.flip(names[3], 2918)
+            self.assertNotEqual(world.run(f"lzy-protect '{pattern}'").code, 0, world.story())
+            self.assertNotEqual(world.run(f"lzy-verify '{pattern}'").code, 0, world.story())
+            self.swap(names[1], names[3], also_sidecars=pattern == "d%r/s")
+            self.assertEqual(world.run(f"lzy-verify --repair '{pattern}'").code, 0, world.story())
+
+
 class CoarseClocks(Lost):
     """Edits within the second of the commit, where times are in seconds."""
 
@@ -755,6 +851,16 @@ class CoarseClocks(Lost):
         self.addCleanup(subprocess.run, ["umount", mounted], check=True)
         self.world.home = os.path.join(mounted, "home")
         os.mkdir(self.world.home)
+
+    def test_files_that_were_swapped_and_are_damaged_are_not_committed(self):
+        for number, name in enumerate(("a", "b")):
+            self.files([name], 30000, LONG_AGO + number * 10**9)
+        self.world.protect("a b")
+        self.swap("a", "b")
+        self.world.flip("a", 9)
+        self.world.flip("b", 9)
+        self.assertNotEqual(self.world.run("lzy-protect .").code, 0, self.world.story())
+        self.assertNotEqual(self.world.run("lzy-verify .").code, 0, self.world.story())
 
     def test_an_edit_in_the_second_of_the_commit_is_not_undone(self):
         world = self.world
