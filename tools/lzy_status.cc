@@ -198,12 +198,18 @@ const CatalogEvent* LossOf(const Shown& shown, const CatalogDataset& dataset) {
 
 std::string StateTextOf(const Shown& shown, const CatalogDataset& dataset) {
   const CatalogEvent* const loss = LossOf(shown, dataset);
-  return loss != nullptr ? lzy::LossText(loss->what) : lzy::StateText(ReportOf(dataset, {}), lzy::Action::kVerify);
+  if (loss != nullptr) return lzy::LossText(loss->what);
+  if (dataset.state == "unreadable") return "could not be read";
+  lzy::DatasetReport report = ReportOf(dataset, {});
+  if (dataset.only_a_commit_helps) report.damage.push_back({.path = dataset.path, .cause = lzy::DamageCause::kStale});
+  return lzy::StateText(report, lzy::Action::kVerify);
 }
 
 // The commands to type next for one dataset, as lzy-verify prints them. A sidecar that is lost has its own.
 std::string NextOf(const Shown& shown, const CatalogDataset& dataset) {
   if (const CatalogEvent* const loss = LossOf(shown, dataset)) return lzy::LossNextText(loss->what, dataset.path, shown.options);
+  if (!dataset.next.empty()) return dataset.next;
+  // Only a part of it was looked at, or by a version that noted no commands.
   lzy::DatasetReport report = ReportOf(dataset, DamageOf(shown, dataset));
   if (dataset.waits) report.damage.push_back({.path = dataset.path, .cause = lzy::DamageCause::kStale});
   if (report.state == lzy::DatasetState::kUnprotected) return fmt::format("  to look at it: lzy-verify {}\n", lzy::ShellQuote(dataset.path));
@@ -231,6 +237,21 @@ std::string NotIntactText(const Shown& shown) {
     out += NextOf(shown, dataset);
   }
   if (all.size() > kMostDatasets) out += fmt::format("and {} more datasets; --json lists all of them\n", all.size() - kMostDatasets);
+  return out;
+}
+
+// Those that are intact, and of which the last look advised something, as to record new times.
+std::string IntactText(const Shown& shown) {
+  std::string out;
+  std::size_t count = 0;
+  for (const CatalogDataset& dataset : shown.input.datasets) {
+    if (dataset.state != "intact" || dataset.next.empty()) continue;
+    if (++count > kMostDatasets) continue;
+    out += fmt::format("{}: intact, as of {}\n{}", Printable(dataset.path), lzy::AgoText(shown.input.now - dataset.last_seen), dataset.next);
+  }
+  if (count > kMostDatasets) {
+    out += fmt::format("and {} more datasets that are intact and have a command to type; lzy-verify prints it\n", count - kMostDatasets);
+  }
   return out;
 }
 
@@ -462,7 +483,7 @@ void Show(lzy::ToolRun& run, const Wish& wish) {
   if (!wish.html.empty()) store(wish.html, lzy::ReportPage(PageOf(run, shown)));
   if (run.arguments().json) return run.SetDocument(DocumentOf(shown, wish));
   run.Say(HeadText(shown));
-  run.Say(NotIntactText(shown));
+  run.Say(NotIntactText(shown) + IntactText(shown));
   if (const std::string suspect = lzy::SuspectText(shown.summary); !suspect.empty()) run.Say(suspect + "\n");
   for (const CatalogEvent& event : shown.events) run.Say(EventText(event));
 }

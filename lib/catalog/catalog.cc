@@ -28,8 +28,9 @@ Result<std::string> ColumnOr(Database& database, const char* table, const char* 
 // The columns that DatasetOf reads.
 Result<std::string> DatasetColumns(Database& database) {
   LZY_ASSIGN_OR_RETURN(const std::string waits, ColumnOr(database, "datasets", "waits", "0"));
+  LZY_ASSIGN_OR_RETURN(const std::string next, ColumnOr(database, "datasets", "next", "''"));
   return "id, path, kind, uuid, root, state, exit_code, devices, parity, groups, block_size, bytes, sidecar_bytes, "
-         "generation, first_seen, last_seen, last_commit, last_verified, pass_began, pass_rows, rows, " + waits;
+         "generation, first_seen, last_seen, last_commit, last_verified, pass_began, pass_rows, rows, " + waits + ", " + next;
 }
 
 CatalogDataset DatasetOf(const Statement& row) {
@@ -55,7 +56,9 @@ CatalogDataset DatasetOf(const Statement& row) {
           .pass_began = row.Time(18),
           .pass_rows = row.Count(19),
           .rows = row.Count(20),
-          .waits = row.Integer(21) != 0};
+          .waits = row.Integer(21) != 0,
+          .only_a_commit_helps = row.Integer(21) == 2,
+          .next = row.Text(22)};
 }
 
 // The columns that EventOf reads.

@@ -25,8 +25,8 @@ struct CatalogDataset {
   std::string kind;  ///< "shared" or "set"
   std::string uuid;
   std::string root;
-  /// As in reports; or "vanished": neither the data nor a sidecar is there, and nobody is known to have wanted that; or
-  /// "gone": it is no business of anybody any more.
+  /// As in reports; or "unreadable": the last look at it failed (exit code 6); or "vanished": neither the data nor a sidecar is there,
+  /// and nobody is known to have wanted that; or "gone": it is no business of anybody any more.
   std::string state;
   int exit_code = 0;
   std::uint32_t devices = 0, parity = 0, groups = 0, block_size = 0;
@@ -39,6 +39,9 @@ struct CatalogDataset {
   std::uint64_t pass_rows = 0, rows = 0;
   /// Its data were edited, and nothing else is wrong with them. Edits are no damage, so there are no events of them.
   bool waits = false;
+  bool only_a_commit_helps = false;  ///< the same, and all that is damaged waits for that commit, too
+  /// The commands to type next that the last look at all of it led to (CatalogNote). Empty: they follow from the rest.
+  std::string next = {};
 };
 
 /// Something that happened. Damage is an event that lasts until it is repaired; "vanished" and "unprotected" last until
@@ -77,6 +80,9 @@ struct CatalogNote {
   /// explained by report.portion.
   Read read = Read::kWhole;
   bool removed = false;  ///< the sidecars were removed on purpose
+  bool unreadable = false;  ///< it was only to be read, and that failed
+  /// Lines with the commands to type next, in which paths are absolute. They depend on more than the catalogue knows.
+  std::string next = {};
 };
 
 /// How much damage was found at one place: in a failure domain or a directory.

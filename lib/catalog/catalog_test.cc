@@ -433,7 +433,8 @@ TEST_F(CatalogTest, AFormWithoutObjectsIsReadAndUpdated) {
   {
     auto raw = Database::Open(file_, DatabaseMode::kWrite);
     ASSERT_OK(raw.status());
-    ASSERT_OK(raw->Execute("ALTER TABLE datasets DROP COLUMN waits; ALTER TABLE events DROP COLUMN objects; PRAGMA user_version = 1"));
+    ASSERT_OK(raw->Execute("ALTER TABLE datasets DROP COLUMN next; ALTER TABLE datasets DROP COLUMN waits; "
+                           "ALTER TABLE events DROP COLUMN objects; PRAGMA user_version = 1"));
   }
   {
     auto old = Catalog::Open(file_, DatabaseMode::kRead);
@@ -465,11 +466,63 @@ TEST_F(CatalogTest, AnOlderFormIsConverted) {
   {
     auto raw = Database::Open(file_, DatabaseMode::kWrite);
     ASSERT_OK(raw.status());
-    ASSERT_OK(raw->Execute("ALTER TABLE datasets DROP COLUMN waits; PRAGMA user_version = 2"));
+    ASSERT_OK(raw->Execute("ALTER TABLE datasets DROP COLUMN next; ALTER TABLE datasets DROP COLUMN waits; PRAGMA user_version = 2"));
   }
   Catalog catalog = Open();
   EXPECT_EQ(Get(catalog, "/d/a").state, "intact");
   EXPECT_FALSE(Get(catalog, "/d/a").waits);
+  EXPECT_EQ(Get(catalog, "/d/a").next, "");
+}
+
+TEST_F(CatalogTest, CommandsAreThoseOfTheLastLookAtAllOfIt) {
+  Catalog catalog = Open();
+  const auto note = [&](const DatasetReport& report, CatalogNote::Read read, const std::string& next) {
+    CatalogNote one{.tool = "lzy-test", .path = report.path, .now = kDay, .read = read};
+    one.next = next;
+    EXPECT_OK(catalog.Note({{one, report}}).status());
+    return Get(catalog, report.path).next;
+  };
+  DatasetReport damaged = Report("/d/a", DatasetState::kDamaged);
+  damaged.damage = {Bad("/d/a", 0, 100)};
+  EXPECT_EQ(note(damaged, CatalogNote::Read::kWhole, "repair it\n"), "repair it\n");
+  EXPECT_EQ(note(damaged, CatalogNote::Read::kPart, "repair a part\n"), "");
+  EXPECT_EQ(note(Report("/d/a"), CatalogNote::Read::kNothing, "record it\n"), "") << "the damage lasts";
+  EXPECT_EQ(note(Report("/d/a"), CatalogNote::Read::kWhole, "record it\n"), "record it\n");
+  EXPECT_EQ(note(Report("/d/a"), CatalogNote::Read::kWhole, ""), "");
+}
+
+TEST_F(CatalogTest, ALookThatFailsLastsUntilOneSucceeds) {
+  Catalog catalog = Open();
+  Note(catalog, Report("/d/a"), kDay);
+  for (const char* path : {"/d/a", "/d/b"}) {
+    DatasetReport failed = Report(path, DatasetState::kUnprotected, "");
+    failed.status = Status(Code::kUnreadable, "the device failed");
+    CatalogNote note{.tool = "lzy-test", .path = path, .now = 2 * kDay};
+    note.unreadable = true;
+    ASSERT_OK(catalog.Note({{note, failed}}).status());
+  }
+  EXPECT_EQ(Get(catalog, "/d/a").state, "unreadable");
+  EXPECT_EQ(Get(catalog, "/d/a").exit_code, 6);
+  EXPECT_EQ(Get(catalog, "/d/a").last_verified, Get(catalog, "/d/a").first_seen);
+  EXPECT_EQ(Get(catalog, "/d/b").id, 0) << "it was never protected";
+  Note(catalog, Report("/d/a"), 3 * kDay);
+  EXPECT_EQ(Get(catalog, "/d/a").state, "intact");
+  EXPECT_EQ(Get(catalog, "/d/a").exit_code, 0);
+}
+
+TEST_F(CatalogTest, ACopyIsAsOldAsTheLastLookAtTheFirstFile) {
+  Catalog catalog = Open();
+  const std::string first = scratch_ + "/first", copy = scratch_ + "/copy", moved = scratch_ + "/moved";
+  std::ofstream(first) << "x";
+  Note(catalog, Report(first), kDay);
+  Note(catalog, Report(copy), 3 * kDay);
+  EXPECT_EQ(Get(catalog, copy).first_seen, kDay);
+  // A place that was given up, and is used again.
+  Note(catalog, Report(moved, DatasetState::kIntact, "u-2"), kDay);
+  ASSERT_OK(catalog.NoteLosses("lzy-test", 2 * kDay, {{Get(catalog, moved).id, CatalogLoss::Kind::kWanted, "moved"}}));
+  std::filesystem::remove(first);
+  Note(catalog, Report(moved), 4 * kDay);
+  EXPECT_EQ(Get(catalog, moved).first_seen, 4 * kDay);
 }
 
 TEST_F(CatalogTest, EditsWaitForACommit) {

@@ -39,6 +39,8 @@ ALTER TABLE events ADD COLUMN objects TEXT NOT NULL DEFAULT '';
 )sql",
     // 3: whether what is wrong waits for a commit (request/edits.h)
     "ALTER TABLE datasets ADD COLUMN waits INTEGER NOT NULL DEFAULT 0;",
+    // 4: what to type next
+    "ALTER TABLE datasets ADD COLUMN next TEXT NOT NULL DEFAULT '';",
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "catalog/catalog.h"
 #include "catalog/event_objects.h"
 #include "request/edits.h"
+#include "sidecar/names.h"
 
 namespace lzy {
 namespace {
@@ -57,10 +58,13 @@ class Noting {
       : database_(database), catalog_(catalog), note_(note), report_(report) {}
 
   Result<CatalogNews> Run() {
+    if (note_.unreadable) return NoteUnreadable();
     if (!SaysState(report_) || report_.left_for_later) return news_;
     LZY_RETURN_IF_ERROR(FindDataset());
-    // What was never protected is no business of the catalogue, nor is what it hears of only when it goes.
-    if (!known_ && (report_.uuid.empty() || note_.removed)) return news_;
+    // What was never protected is no business of the catalogue, nor is what it hears of only when it goes. A file beside the sidecar of
+    // a member of a set was protected.
+    const bool was_protected = !report_.uuid.empty() || report_.another;
+    if (!known_ && (!was_protected || note_.removed)) return news_;
     if (note_.removed) {
       LZY_RETURN_IF_ERROR(AddEvent("removed"));
       LZY_RETURN_IF_ERROR(EndDamage("protection removed"));
@@ -77,24 +81,46 @@ class Noting {
   }
 
  private:
+  // What was known of the damage may still be so.
+  Result<CatalogNews> NoteUnreadable() {
+    LZY_RETURN_IF_ERROR(FindDataset());
+    if (!known_) return news_;
+    row_.state = "unreadable";
+    row_.exit_code = ExitCodeOf(report_);
+    row_.last_seen = note_.now;
+    row_.next = note_.next;
+    return Store();
+  }
+
   // By path. A dataset that was renamed has the uuid of an entry whose files are gone.
   Status FindDataset() {
     LZY_ASSIGN_OR_RETURN(auto found, catalog_.Find(note_.path));
-    if (found) {
-      row_ = std::move(*found);
-      known_ = true;
-      return Status::Ok();
-    }
-    if (report_.uuid.empty() || report_.kind != DatasetKind::kShared) return Status::Ok();
+    known_ = found.has_value();
+    if (found) row_ = std::move(*found);
+    const bool again = known_ && (row_.state == "gone" || row_.state == "vanished");
+    if (known_ && !again) return Status::Ok();
+    LZY_RETURN_IF_ERROR(FindTwins());
+    if (again) row_.first_seen = first_seen_;
+    return Status::Ok();
+  }
+
+  // Other entries of the same uuid.
+  Status FindTwins() {
+    if (report_.uuid.empty()) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(Statement twin, database_.Prepare("SELECT path FROM datasets WHERE uuid = ?1"));
     twin.Bind(report_.uuid);
     while (true) {
       LZY_ASSIGN_OR_RETURN(const bool more, twin.Step());
       if (!more) return Status::Ok();
       const std::string path = twin.Text(0);
-      if (access(path.c_str(), F_OK) == 0) continue;
-      LZY_ASSIGN_OR_RETURN(found, catalog_.Find(path));
-      if (!found) continue;
+      LZY_ASSIGN_OR_RETURN(auto found, catalog_.Find(path));
+      if (!found || path == note_.path) continue;
+      if (IsThere(*found)) {
+        // A copy. Both are there now, so neither of them ever counts as the other one that was moved (LossOf in the tools).
+        first_seen_ = std::min(first_seen_, found->last_seen);
+        continue;
+      }
+      if (known_ || report_.kind != DatasetKind::kShared) continue;
       row_ = std::move(*found);
       known_ = true;
       LZY_RETURN_IF_ERROR(AddEvent("moved", path));
@@ -103,14 +129,24 @@ class Noting {
     }
   }
 
+  // Of a set, one of the first members.
+  static bool IsThere(const CatalogDataset& dataset) {
+    if (dataset.kind != "set") return access(dataset.path.c_str(), F_OK) == 0;
+    constexpr std::uint32_t kMost = 16;
+    for (std::uint32_t rank = 0; rank < std::min(dataset.devices, kMost); ++rank) {
+      if (access(ExpandPattern(dataset.path, rank).c_str(), F_OK) == 0) return true;
+    }
+    return false;
+  }
+
   Status Insert() {
     LZY_ASSIGN_OR_RETURN(Statement insert,
                          database_.Prepare("INSERT INTO datasets VALUES (NULL, ?, '', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, ?, 0, 0, 0, "
-                                           "0, 0, 0, 0)"));
-    LZY_RETURN_IF_ERROR(insert.Bind(note_.path).Bind(note_.now).Run());
+                                           "0, 0, 0, 0, '')"));
+    LZY_RETURN_IF_ERROR(insert.Bind(note_.path).Bind(first_seen_).Run());
     row_.id = database_.last_row();
     row_.path = note_.path;
-    row_.first_seen = note_.now;
+    row_.first_seen = first_seen_;
     row_.uuid = report_.uuid;
     return Status::Ok();
   }
@@ -118,6 +154,7 @@ class Noting {
   // A new encoding, or an older commit (put back from a backup), has not been read yet. Damage of the old one is not
   // that of the new one, unless it is found again.
   Status NoteIdentity() {
+    if (row_.kind.empty()) row_.kind = report_.kind == DatasetKind::kShared ? "shared" : "set";
     if (report_.uuid.empty()) return Status::Ok();
     if (known_ && row_.exit_code != 0) LZY_RETURN_IF_ERROR(EndLosses(database_, row_.id, note_.now, "protected again"));
     const bool replaced = !row_.uuid.empty() && (row_.uuid != report_.uuid || report_.generation < row_.generation);
@@ -214,11 +251,15 @@ class Noting {
     const int before = row_.exit_code;
     row_.last_seen = note_.now;
     row_.waits = WaitsForACommit(report_);
+    row_.only_a_commit_helps = OnlyACommitHelps(report_);
+    // Commands for what a part of it showed say nothing of what is known of the rest.
+    row_.next = note_.read == CatalogNote::Read::kPart ? "" : note_.next;
     row_.exit_code = ExitCodeOf(report_);
     row_.state = intact ? Name(DatasetState::kIntact) : Name(report_.state);
     if (intact && !left.empty()) {
       row_.state = Name(beyond ? DatasetState::kUnrepairable : DatasetState::kDamaged);
       row_.exit_code = beyond ? 2 : 1;
+      row_.next.clear();
     }
     news_.worse = IsGrave(row_.exit_code) && row_.exit_code != before;
     const auto began = note_.now - static_cast<std::int64_t>(report_.phases.total * 1e9);
@@ -249,12 +290,12 @@ class Noting {
     LZY_ASSIGN_OR_RETURN(
         Statement update,
         database_.Prepare("UPDATE datasets SET path = ?, kind = ?, uuid = ?, root = ?, state = ?, exit_code = ?, devices = ?, parity = ?, "
-                          "groups = ?, block_size = ?, bytes = ?, sidecar_bytes = ?, generation = ?, last_seen = ?, last_commit = ?, "
-                          "last_verified = ?, pass_began = ?, pass_rows = ?, rows = ?, waits = ? WHERE id = ?"));
+                          "groups = ?, block_size = ?, bytes = ?, sidecar_bytes = ?, generation = ?, first_seen = ?, last_seen = ?, last_commit = ?, "
+                          "last_verified = ?, pass_began = ?, pass_rows = ?, rows = ?, waits = ?, next = ? WHERE id = ?"));
     update.Bind(row_.path).Bind(row_.kind).Bind(row_.uuid).Bind(row_.root).Bind(row_.state).Bind(row_.exit_code);
     update.Bind(row_.devices).Bind(row_.parity).Bind(row_.groups).Bind(row_.block_size).Bind(row_.bytes).Bind(row_.sidecar_bytes);
-    update.Bind(row_.generation).Bind(row_.last_seen).Bind(row_.last_commit).Bind(row_.last_verified).Bind(row_.pass_began);
-    LZY_RETURN_IF_ERROR(update.Bind(row_.pass_rows).Bind(row_.rows).Bind(row_.waits ? 1 : 0).Bind(row_.id).Run());
+    update.Bind(row_.generation).Bind(row_.first_seen).Bind(row_.last_seen).Bind(row_.last_commit).Bind(row_.last_verified).Bind(row_.pass_began);
+    LZY_RETURN_IF_ERROR(update.Bind(row_.pass_rows).Bind(row_.rows).Bind(row_.only_a_commit_helps ? 2 : row_.waits ? 1 : 0).Bind(row_.next).Bind(row_.id).Run());
     return std::move(news_);
   }
 
@@ -320,6 +361,7 @@ class Noting {
   /// The dataset's row, as it will be stored.
   CatalogDataset row_;
   bool known_ = false;
+  std::int64_t first_seen_ = note_.now;  // if it is not known
   CatalogNews news_;
 };
 

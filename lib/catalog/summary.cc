@@ -10,7 +10,7 @@
 namespace lzy {
 namespace {
 
-constexpr const char* kStates[] = {"intact", "damaged", "unrepairable", "stale", "at-risk", "unprotected", "vanished"};
+constexpr const char* kStates[] = {"intact", "damaged", "unrepairable", "stale", "at-risk", "unprotected", "unreadable", "vanished"};
 
 // When this was last verified; a dataset that never was counts from the day when it became known.
 std::int64_t VerifiedOrSeen(const CatalogDataset& dataset, std::int64_t now) {
@@ -20,7 +20,7 @@ std::int64_t VerifiedOrSeen(const CatalogDataset& dataset, std::int64_t now) {
 
 // The order of exit codes; but what vanished is worse than what changed.
 int Gravity(const CatalogDataset& dataset) {
-  constexpr int kOrder[] = {2, 1, 9, 4};
+  constexpr int kOrder[] = {2, 1, 6, 9, 4};
   const auto* const at = std::ranges::find(kOrder, dataset.exit_code);
   return dataset.state == "vanished" ? 3 : static_cast<int>(at - std::begin(kOrder)) * 2;
 }

@@ -32,7 +32,7 @@ struct CatalogSummary {
   /// The dataset that was verified longest ago; of those that never were, the one known longest. Null: there is none.
   const CatalogDataset* oldest = nullptr;
   std::int64_t oldest_ns = 0;  ///< how long ago that was
-  std::vector<const CatalogDataset*> not_intact;  ///< the gravest first: 2, 1, vanished, 9, 4; then by path
+  std::vector<const CatalogDataset*> not_intact;  ///< the gravest first: 2, 1, vanished, 6, 9, 4; then by path
   std::uint64_t damage_found = 0, damage_open = 0;
   std::vector<CatalogPlace> places;  ///< as given
   std::optional<CatalogEvent> last_scrub;

@@ -86,13 +86,14 @@ TEST(CatalogSummary, TheGravestAreFirst) {
   add("/e", "unrepairable", 2);
   add("/f", "intact", 0);
   add("/g", "damaged", 1);
+  add("/h", "unreadable", 6);
   const CatalogSummary summary = SummarizeCatalog(input);
   std::vector<std::string> paths;
   for (const CatalogDataset* dataset : summary.not_intact) paths.push_back(dataset->path);
-  EXPECT_EQ(paths, (std::vector<std::string>{"/e", "/d", "/g", "/c", "/b", "/a"}));
+  EXPECT_EQ(paths, (std::vector<std::string>{"/e", "/d", "/g", "/c", "/h", "/b", "/a"}));
   // What vanished has no bytes, and nobody can verify it.
-  EXPECT_EQ(summary.datasets, 6u);
-  EXPECT_EQ(summary.bytes, 6000u);
+  EXPECT_EQ(summary.datasets, 7u);
+  EXPECT_EQ(summary.bytes, 7000u);
   EXPECT_EQ(summary.states.at("vanished"), 1u);
 }
 

@@ -350,6 +350,7 @@ Status FileSet::FillContents() {
   any.generation = generation_;
   any.wall_time_ns = static_cast<std::int64_t>(wall);
   any.dataset_root = DatasetRootOf(any, members.Root());
+  any.uuid = uuid_;
   for (auto& [rank, member] : own_) {
     member.contents.superblock.wall_time_ns = any.wall_time_ns;
     member.contents.superblock.dataset_root = any.dataset_root;

@@ -185,6 +185,16 @@ Result<Moves> MovesForLost(FileSystem& fs, const std::string& directory, const s
   return Moves{std::move(chain)};
 }
 
+// What is under the name of a file that is gone is its sidecar, unless it was exchanged for that of another file.
+Result<Moves> MovesForGone(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own) {
+  const auto found = FindSidecar(fs, data);
+  if (!found.ok() || *found == own) return Moves{{}, true};
+  LZY_ASSIGN_OR_RETURN(Chain chain, ChainFrom(fs, directory, own));
+  if (chain.empty() || chain.names.back() != *found) return Moves{{}, true};
+  chain.cycle = true;
+  return Moves{std::move(chain)};
+}
+
 // The sidecar of `data` is under another name, and what has the name `own` is of no file. A file that gives up its sidecar
 // gets its own in turn, where that is known. If the sidecar in the way records the name of the one that comes, the two were
 // exchanged.
@@ -214,7 +224,7 @@ Chain ChainTo(FileSystem& fs, const std::string& directory, const std::string& d
 Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own,
                         const RehomeOptions& options) {
   if (options.lost) return MovesForLost(fs, directory, own, *options.lost);
-  if (!fs.Stat(data).ok()) return Moves{{}, true};  // what is under its name is its
+  if (!fs.Stat(data).ok()) return MovesForGone(fs, directory, data, own);
   LZY_ASSIGN_OR_RETURN(const Claim occupant, ClaimOf(fs, directory, own));
   if (occupant.home == own) return Moves{{}, true};
   if (!occupant.home.empty()) {

@@ -78,27 +78,6 @@ bool RecordsItsName(const std::string& pattern, const Summary& s) {
          PatternFromTail(ExpandPattern(pattern, s.rank), info->name, s.rank).has_value();
 }
 
-// Whose sidecars decide which set it is.
-enum class Voters {
-  kAll,
-  kNamed,    // those that record the pattern of the set: members of other sets were moved here
-  kPresent,  // those of members that are there: the set was renamed, and what lost ones left behind is of the one before
-};
-
-Voters VotersOf(const std::string& pattern, const std::map<std::uint32_t, Summary>& members) {
-  std::size_t lost = 0;
-  std::map<Uuid, std::size_t> moved;
-  for (const auto& [rank, s] : members) {
-    const bool named = RecordsItsName(pattern, s);
-    if (named && s.present) return Voters::kNamed;
-    if (named) ++lost;
-    if (s.present && s.fault == SidecarFault::kNone && s.superblock.state == SidecarState::kCommitted) ++moved[s.superblock.uuid];
-  }
-  const auto most = std::ranges::max_element(moved, {}, &std::pair<const Uuid, std::size_t>::second);
-  if (lost == 0) return Voters::kAll;
-  return most != moved.end() && most->second > lost ? Voters::kPresent : Voters::kNamed;
-}
-
 }  // namespace
 
 // The newest generation of the set that counts is what is judged. Within it, the dataset root that most members hold wins, so that one
@@ -107,15 +86,13 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
                       std::set<std::uint32_t>& roll_forward) {
   std::vector<SetClaim> claims;
   std::vector<const Summary*> claimants;
-  const Voters voters = VotersOf(view.ref.path, members);
   for (const auto& [rank, s] : members) {
     if (s.fault != SidecarFault::kNone || s.superblock.kind != DatasetKind::kSet) continue;
     if (s.superblock.state != SidecarState::kCommitted) continue;
-    if (voters == Voters::kNamed && !RecordsItsName(view.ref.path, s)) continue;
-    if (voters == Voters::kPresent && !s.present) continue;
     const Superblock& sb = s.superblock;
     const bool same_file = s.present && IsSameFile(s.stat, sb.stamp);
-    claims.push_back({sb.uuid, sb.rank, sb.members, sb.generation, sb.wall_time_ns, same_file});
+    const bool named = RecordsItsName(view.ref.path, s);
+    claims.push_back({sb.uuid, sb.rank, sb.members, sb.generation, sb.wall_time_ns, same_file, named, s.present});
     claimants.push_back(&s);
   }
   const auto counts = WhichSetCounts(claims);

@@ -1,6 +1,7 @@
 #include "engine/side_by_side.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -39,14 +40,20 @@ Result<std::vector<std::optional<std::uint64_t>>> SmallSizes(const Context& cont
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context.comm, mine));
   std::vector<std::optional<std::uint64_t>> sizes(datasets.size());
   const std::vector<std::optional<Seen>>* first = nullptr;
+  std::map<std::uint64_t, std::size_t> names;  // by inode
   for (const auto& theirs : all) {
     if (theirs.size() != datasets.size()) continue;  // it leaves that to another one of its machine
     if (first == nullptr) first = &theirs;
     for (std::size_t i = 0; i < datasets.size(); ++i) {
       const bool alike = theirs[i] && theirs[i] == (*first)[i];
       if (first == &theirs && alike) sizes[i] = theirs[i]->size;
+      if (first == &theirs && alike) ++names[theirs[i]->inode];
       if (!alike) sizes[i] = std::nullopt;
     }
+  }
+  // Two names of one file: what is repaired through one must not be read at that moment through the other.
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    if (sizes[i] && names[(*first)[i]->inode] > 1) sizes[i] = std::nullopt;
   }
   return sizes;
 }

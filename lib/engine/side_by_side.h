@@ -21,7 +21,8 @@ constexpr std::uint64_t kSmallFile = 1 << 20;
 
 using EngineCall = std::function<DatasetReport(const Context&, const DatasetRef&)>;
 
-/// Makes `call` for each of `datasets` that is a shared file of at most kSmallFile bytes and that all ranks see alike.
+/// Makes `call` for each of `datasets` that is a shared file of at most kSmallFile bytes, that all ranks see alike, and that no other
+/// one of them is a hard link to.
 /// Returns the reports of these, by the index of the dataset, the same on all ranks; nothing for the others, which are
 /// left to the caller. `call` gets a Context of one rank and one thread, and several threads make such calls at once.
 /// `finished`: called after each dataset of this rank with its bytes, by one thread at a time; may be empty. Once

@@ -23,6 +23,8 @@
 #include "mend/replica.h"
 #include "names/contents.h"
 #include "names/lookup.h"
+#include "names/set_claim.h"
+#include "names/set_names.h"
 #include "remote/files.h"
 #include "sidecar/names.h"
 
@@ -81,21 +83,21 @@ DatasetState StateAfter(const DatasetReport& report) {
   return state == DatasetState::kIntact && mended ? DatasetState::kRestored : state;
 }
 
-// The newest version that the sidecars of present members tell, of those that are dealt to this process.
-struct SeenSet {
-  std::int64_t wall_time_ns = 0;
-  Uuid uuid{};
-  LZY_FIELDS(wall_time_ns, uuid)
-  friend auto operator<=>(const SeenSet&, const SeenSet&) = default;
+// What the sidecars of the members say that are dealt to this process.
+struct SeenClaim : SetClaim {
+  LZY_FIELDS(uuid, rank, members, generation, wall_time_ns, same_file, named, present)
 };
-SeenSet NewestSet(const Context& context, const DatasetRef& dataset) {
-  SeenSet newest;
+std::vector<SeenClaim> ClaimsHere(const Context& context, const DatasetRef& dataset) {
+  std::vector<SeenClaim> claims;
   for (const auto& [rank, path] : dataset.members) {
-    if (!dataset.IsDealtHere(rank)) continue;
-    const auto peek = context.fs.Stat(path).ok() ? FindAndPeek(context.fs, path) : Result<Peek>(Code::kNotFound, "");
-    if (peek.ok() && peek->committed && peek->kind == DatasetKind::kSet) newest = std::max(newest, {peek->wall_time_ns, peek->uuid});
+    const auto peek = dataset.IsDealtHere(rank) ? FindAndPeek(context.fs, path) : Result<Peek>(Code::kNotFound, "");
+    if (!peek.ok() || !peek->committed || peek->kind != DatasetKind::kSet) continue;
+    const auto stat = context.fs.Stat(path);
+    const bool same_file = stat.ok() && IsSameFile(*stat, peek->stamp);
+    const bool named = peek->rank == rank && PatternFromTail(path, peek->name, rank);
+    claims.push_back({{peek->uuid, peek->rank, peek->members, peek->generation, peek->wall_time_ns, same_file, named, stat.ok()}});
   }
-  return newest;
+  return claims;
 }
 
 Status RehomeOne(const Context& context, const std::string& path, std::optional<SetMember> lost = {}) {
@@ -125,13 +127,15 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset) {
   }));
   LZY_ASSIGN_OR_RETURN(const std::uint64_t any_gone, context.comm.AllReduceMax(gone.empty() ? 0 : 1));
   if (any_gone == 0) return Status::Ok();
-  SeenSet mine;
-  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { mine = NewestSet(context, dataset); }));
+  std::vector<SeenClaim> mine;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { mine = ClaimsHere(context, dataset); }));
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context.comm, mine));
-  const SeenSet newest = *std::ranges::max_element(all);
+  std::vector<SetClaim> claims;
+  for (const auto& theirs : all) claims.insert(claims.end(), theirs.begin(), theirs.end());
+  const auto counts = WhichSetCounts(claims);
   return AgreeOn(context.comm, [&]() -> Status {
-    if (newest == SeenSet{}) return Status::Ok();
-    for (const auto& [rank, path] : gone) LZY_RETURN_IF_ERROR(RehomeOne(context, path, SetMember{newest.uuid, rank}));
+    if (!counts) return Status::Ok();
+    for (const auto& [rank, path] : gone) LZY_RETURN_IF_ERROR(RehomeOne(context, path, SetMember{claims[*counts].uuid, rank}));
     return Status::Ok();
   });
 }

@@ -155,14 +155,34 @@ std::vector<std::string> Directory::SidecarsFor(std::uint64_t inode) {
 }
 
 std::string Directory::SidecarOf(const std::string& name) {
-  return Once(sidecar_of_, name, [&] {
-    const Asking asking(*this, name);
-    return FindSidecarOf(name);
-  });
+  return Once(sidecar_of_, name, [&] { return FindSidecarOf(name); });
+}
+
+// Sidecars that were exchanged record the names of each other's files. The one of the file that was deleted since is at the end
+// of the chain: at the name of a file that is at home with another one.
+std::string Directory::SidecarOfLost(const std::string& name) {
+  const std::string own = kSidecarPrefix + name;
+  std::set<std::string> passed;
+  for (std::string at = own; IsRegular(at) && passed.insert(at).second;) {
+    const auto& peek = PeekAt(at);
+    if (!peek.ok() || !peek->committed) break;
+    const bool records_it = peek->kind == DatasetKind::kShared && peek->name == name;
+    const auto home = at == own && RecordsItsName(own, *peek) ? std::nullopt : HomeOf(at);
+    if (!home && records_it) return at;
+    if (!home) break;
+    at = kSidecarPrefix + *home;
+  }
+  return IsRegular(own) ? own : "";
+}
+
+std::optional<std::string> Directory::NameMeantBy(const std::string& sidecar) {
+  const auto& peek = PeekAt(sidecar);
+  const bool of_file = peek.ok() && peek->committed && peek->kind == DatasetKind::kShared && DataPathOf(sidecar) != peek->name;
+  return of_file && !fs_.Stat(PathOf(peek->name), /*follow=*/false).ok() && SidecarOf(peek->name) == sidecar ? peek->name : DataPathOf(sidecar);
 }
 
 // The table of docs/design.md §7, cheapest and surest first:
-//  1. the file is gone: the sidecar of its name, if there is one;
+//  1. the file is gone: the sidecar of its name, if there is one, or the one that was exchanged for that;
 //  2. content proved which one it is (names/contents);
 //  3. the sidecar of its name has its stamp;
 //  4. the file is new, and there is no sidecar of its name: none;
@@ -173,7 +193,8 @@ std::string Directory::FindSidecarOf(const std::string& name) {
   std::string own = kSidecarPrefix + name;
   const bool has_own = IsRegular(own);
   const auto data = fs_.Stat(PathOf(name), /*follow=*/false);
-  if (!data.ok()) return has_own ? own : "";
+  if (!data.ok()) return has_own ? SidecarOfLost(name) : "";
+  const Asking asking(*this, name);
   const Peek* peek = has_own && PeekAt(own).ok() ? &*PeekAt(own) : nullptr;
   const bool regular = data->type == FileStat::Type::kRegular;
   if (regular) {

@@ -49,6 +49,9 @@ class Directory {
   /// The inverse of SidecarOf: the home of `sidecar`, or a file of its own name that was edited. None if that file is
   /// missing or has another sidecar.
   std::optional<std::string> UserOf(const std::string& sidecar);
+  /// The name of the file that `sidecar` is of, if no file is its home: its own, or, if it was exchanged for the sidecar of a file
+  /// that is gone, the recorded one.
+  std::optional<std::string> NameMeantBy(const std::string& sidecar);
   /// For a sidecar whose file is gone, while HomeOf has none: a file that has its whole stamp, but also claims the sidecar
   /// of its own name; or, where the file system does not tell births, one without a sidecar. It must hold what was
   /// committed, so candidates are read. Remembers the answer (names/contents). Finds no sealed files.
@@ -66,6 +69,8 @@ class Directory {
   bool MayHold(std::uint64_t inode);
   bool IsRegular(const std::string& name) { return StatOf(name).has_value(); }
   std::string FindSidecarOf(const std::string& name);
+  /// The same of a file that is gone.
+  std::string SidecarOfLost(const std::string& name);
   /// The regular file `name`; none if it is missing or something else.
   std::optional<FileStat> StatOf(const std::string& name);
   /// Whether `file`, which has the name of `sidecar`, is the one that the sidecar was made for, or a copy of it.

@@ -89,6 +89,37 @@ TEST_F(ResolveRenamedTest, FilesSwappedAndRotatedKeepTheirSidecars) {
   for (const char* path : {"a", "b", "c"}) EXPECT_EQ(SidecarName(path), std::string(".LZY.") + path);
 }
 
+TEST_F(ResolveRenamedTest, FileThatIsGoneHasTheSidecarThatWasExchangedForThatOfItsName) {
+  for (const char* path : {"a", "b", "c"}) {
+    Write(path, path);
+    ProtectShared(path);
+  }
+  stdfs::rename(".LZY.a", "t");
+  stdfs::rename(".LZY.b", ".LZY.a");
+  stdfs::rename(".LZY.c", ".LZY.b");
+  stdfs::rename("t", ".LZY.c");
+  EXPECT_THAT(Found("."), ElementsAre("s:a", "s:b", "s:c"));
+  stdfs::remove("a");
+  EXPECT_EQ(SidecarName("a"), ".LZY.c");
+  EXPECT_EQ(SidecarName("b"), ".LZY.a");
+  EXPECT_EQ(SidecarName("c"), ".LZY.b");
+  EXPECT_THAT(Found("."), ElementsAre("s:a", "s:b", "s:c"));
+  EXPECT_THAT(Found("a"), ElementsAre("s:a"));
+  ASSERT_OK(Rehome(fs_, "a"));
+  for (const char* path : {"a", "b", "c"}) EXPECT_EQ(SidecarName(path), std::string(".LZY.") + path);
+}
+
+TEST_F(ResolveRenamedTest, FileThatWasMovedOverAnotherOneIsNotMissing) {
+  for (const char* path : {"a", "b"}) {
+    Write(path, path);
+    ProtectShared(path);
+  }
+  stdfs::rename("a", "b");
+  EXPECT_THAT(Found("."), ElementsAre("s:b"));
+  stdfs::rename(".LZY.a", ".LZY.b");
+  EXPECT_THAT(Found("."), ElementsAre("s:b"));
+}
+
 TEST_F(ResolveRenamedTest, SidecarSetAsideByAnExchangeThatBrokeOffIsFound) {
   Write("a");
   ProtectShared("a");

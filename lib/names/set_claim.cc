@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -19,9 +20,36 @@ std::pair<std::size_t, std::size_t> VotesFor(const Uuid& uuid, std::uint32_t ran
   return votes;
 }
 
+// Whose sidecars decide which set it is.
+enum class Voters {
+  kAll,
+  kNamed,    // those that record the pattern of the set: members of other sets were moved here
+  kPresent,  // those of members that are there: the set was renamed, and what lost ones left behind is of the one before
+};
+
+Voters VotersOf(std::span<const SetClaim> claims) {
+  std::size_t lost = 0, most = 0;
+  std::map<Uuid, std::size_t> moved;
+  for (const SetClaim& claim : claims) {
+    if (claim.named && claim.present) return Voters::kNamed;
+    if (claim.named) ++lost;
+    if (claim.present) most = std::max(most, ++moved[claim.uuid]);
+  }
+  if (lost == 0) return Voters::kAll;
+  return most > lost ? Voters::kPresent : Voters::kNamed;
+}
+
 }  // namespace
 
-std::optional<std::size_t> WhichSetCounts(std::span<const SetClaim> claims) {
+std::optional<std::size_t> WhichSetCounts(std::span<const SetClaim> all) {
+  const Voters voters = VotersOf(all);
+  std::vector<SetClaim> claims;
+  std::vector<std::size_t> places;  // in `all`
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if ((voters == Voters::kNamed && !all[i].named) || (voters == Voters::kPresent && !all[i].present)) continue;
+    claims.push_back(all[i]);
+    places.push_back(i);
+  }
   std::vector<std::size_t> newest;  // of each set
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const auto known = std::ranges::find(newest, claims[i].uuid, [&](std::size_t at) { return claims[at].uuid; });
@@ -38,7 +66,7 @@ std::optional<std::size_t> WhichSetCounts(std::span<const SetClaim> claims) {
     const std::uint32_t ranks = claims[counts].members;
     if (VotesFor(claims[older].uuid, ranks, claims) > VotesFor(claims[counts].uuid, ranks, claims)) counts = older;
   }
-  return counts;
+  return places[counts];
 }
 
 }  // namespace lzy

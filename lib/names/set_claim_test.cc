@@ -40,5 +40,20 @@ TEST(WhichSetCounts, TheNewestGenerationOfASetCountsWhateverTheClockSaid) {
   EXPECT_EQ(WhichSetCounts(std::vector{Of(kOld, 0, 2), later}), 1);
 }
 
+TEST(WhichSetCounts, MembersOfAnotherSetThatWereMovedHereAreNotAsked) {
+  SetClaim moved = Of(kNew, 0, 3), also = Of(kNew, 2, 3);
+  moved.named = also.named = false;
+  EXPECT_EQ(WhichSetCounts(std::vector{moved, Of(kOld, 1, 3), also}), 1);
+}
+
+// What the lost ones left behind is of the set that had the name before.
+TEST(WhichSetCounts, ARenamedSetCountsIfMoreFilesBroughtSidecarsThanLostOnesLeft) {
+  SetClaim left = Of(kNew, 0, 3), first = Of(kOld, 1, 3), second = Of(kOld, 2, 3);
+  left.present = false;
+  first.named = second.named = false;
+  EXPECT_EQ(WhichSetCounts(std::vector{left, first, second}), 1);
+  EXPECT_EQ(WhichSetCounts(std::vector{left, first}), 0);
+}
+
 }  // namespace
 }  // namespace lzy

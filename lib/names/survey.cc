@@ -206,7 +206,8 @@ bool Survey::HasOtherMember(const std::string& pattern, const Peek& peek) {
 bool Survey::AddRenamed(const std::string& path) {
   const std::string real = FollowLink(fs_, path);
   Directory& directory = At(DirectoryOf(real));
-  const std::string sidecar = kSidecarPrefix + BaseNameOf(real);
+  std::string sidecar = directory.SidecarOf(BaseNameOf(real));
+  if (sidecar.empty()) sidecar = kSidecarPrefix + BaseNameOf(real);
   auto home = directory.HomeOf(sidecar);
   if (!home) home = directory.HomeByContent(sidecar);
   if (!home || *home == BaseNameOf(real)) return false;
@@ -293,7 +294,7 @@ Status Survey::AddDirectory(const std::string& given) {
         auto file = directory.UserOf(sidecar);
         if (!file) file = directory.HomeByContent(sidecar);
         if (!file && IsOfRenamedSet(directory, sidecar)) continue;  // the other sidecars lead to its set
-        if (!file) file = DataPathOf(sidecar);
+        if (!file) file = directory.NameMeantBy(sidecar);
         // A sidecar that has no file and misses none was replaced by another one.
         if (file && directory.SidecarOf(*file) == sidecar) AddFile(directory.PathOf(*file));
       }

@@ -29,4 +29,17 @@ inline bool WaitsForItsMember(const DatasetReport& report, const Damage& damage)
   return edited && lost;
 }
 
+/// True if something can be repaired while the edits stay.
+inline bool AnyRepairable(const DatasetReport& report) {
+  for (const Damage& damage : report.damage) {
+    if (!damage.repaired && !damage.transient && !IsEdit(damage.cause) && !WaitsForItsMember(report, damage)) return true;
+  }
+  return false;
+}
+
+/// True if only a commit can make what is damaged anew, or a repair that takes the edits back.
+inline bool OnlyACommitHelps(const DatasetReport& report) {
+  return WaitsForACommit(report) && !AnyRepairable(report);
+}
+
 }  // namespace lzy

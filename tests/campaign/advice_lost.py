@@ -7,6 +7,7 @@ import subprocess
 import unittest
 
 from advice_oracle import Oracle
+from advice_steps import next_steps
 from advice_world import SECOND, World, hash_of, mount_ext4
 
 BIN = os.environ.get("TEST_LZY_BIN", "")
@@ -993,6 +994,145 @@ class Advised(Lost):
             done = world.run(f"{tool} f", env={"LD_PRELOAD": library, "BAD_SECTORS": bad})
             self.assertEqual(done.code, 6, world.story())
             self.assertNotIn("lzy-protect", done.text)
+
+
+class Told(Lost):
+    """What is said of a state: a loss that nobody tells of, and words that promise what no command does."""
+
+    def same_words(self, code):
+        """lzy-status prints the commands that lzy-verify has printed, and exits with the same code."""
+        world = self.world
+        verify, status = world.run("lzy-verify ."), world.run("lzy-status")
+        self.assertEqual((verify.code, status.code), (code, code), world.story())
+        steps = [set(next_steps(text.replace(os.path.realpath(world.home) + "/", ""))) for text in (verify.text, status.text)]
+        self.assertEqual(*steps, world.story())
+        return steps[0]
+
+    def test_status_says_force_where_verify_does(self):
+        self.files(["a/f", "b/g"])
+        self.world.protect("a b")
+        self.world.must("cp -a a/f b/g")
+        self.assertIn("lzy-protect --force b/g", self.same_words(9))
+
+    def test_status_undoes_nothing_that_parity_cannot(self):
+        self.files(["f"], 200000)
+        self.world.protect("f")
+        self.world.write_random("f", 200000)
+        self.assertEqual(self.same_words(9), {"lzy-protect f"})
+
+    def test_status_moves_away_what_is_in_the_way(self):
+        self.files(["f", "g"])
+        self.world.protect("f g")
+        self.world.must("rm f && mkdir f")
+        self.assertEqual(self.same_words(1), {"mv f f.away && lzy-restore f"})
+
+    def test_status_of_an_edited_member_without_its_sidecar(self):
+        self.files([f"s.{rank}" for rank in range(3)])
+        self.world.protect("'s.%r'")
+        self.world.write_random("s.1", 3000)
+        self.world.must("rm .LZY.s.1")
+        self.assertEqual(self.same_words(1), {"lzy-protect s.%r", "lzy-restore --force s.%r"})
+        for command in ("lzy-verify .", "lzy-status"):
+            self.assertIn("s.%r: damaged: what was edited must be committed first", self.world.run(command).text)
+
+    def test_status_knows_of_members_that_were_renamed(self):
+        self.files([f"s.{rank}" for rank in range(3)])
+        self.world.protect("'s.%r'")
+        self.world.must("mv s.0 first && mv s.1 second && mv s.2 third")
+        self.assertEqual(self.same_words(4), {"lzy-protect first", "lzy-protect second", "lzy-protect third"})
+        self.world.must("mv first s.0 && mv second s.1 && mv third s.2")
+        self.same_words(0)
+
+    def test_status_knows_of_what_could_not_be_read(self):
+        self.files(["g", *(f"s.{rank}" for rank in range(4))])
+        self.world.protect("'s.%r' g")
+        self.world.must("ln -f s.0 s.1")
+        self.assertEqual(self.world.run("lzy-verify .").code, 6, self.world.story())
+        status = self.world.run("lzy-status")
+        self.assertEqual(status.code, 6, self.world.story())
+        self.assertIn("s.%r: could not be read", status.text)
+        self.assertIn("lzy-verify " + os.path.realpath(self.world.home) + "/s.%r", status.text)
+        self.world.must("cp -p s.1 t && mv t s.1")
+        self.world.run("lzy-verify .")
+        self.assertNotEqual(self.world.run("lzy-status").code, 6, self.world.story())
+
+    def test_a_file_with_two_names_is_repaired_once(self):
+        world = self.world
+        names = [f"f{i}" for i in range(12)]
+        self.files(names, 50000)
+        self.files(["large"], 2000000)
+        names.append("large")
+        world.must(" && ".join(f"ln {name} {name}.too" for name in names))
+        world.protect(".")
+        before = world.files()
+        for name in names:
+            world.flip(name, 100)
+        done, _ = self.judge("lzy-verify --repair .", "lzy-verify .", codes=[0, 0])
+        self.assertNotIn("second read", done.text)
+        self.assertEqual(done.text.count("; repaired"), len(names), world.story())
+        self.assertEqual(world.files(), before)
+
+    def exchange_and_lose(self, lost, *names):
+        """The sidecars of these files go round; then one of the files is deleted."""
+        world = self.world
+        sidecars = [world.sidecar(name) for name in names]
+        world.must(f"mv {sidecars[0]} between && " + " && ".join(f"mv {b} {a}" for a, b in zip(sidecars, sidecars[1:])) +
+                   f" && mv between {sidecars[-1]} && rm {lost}")
+
+    def test_a_file_that_was_deleted_after_its_sidecar_was_exchanged_is_missed(self):
+        world = self.world
+        for names in (("f", "g"), ("f", "g", "h"), ("f", "s.1")):
+            for command in ("lzy-restore .", "lzy-restore f", "lzy-verify --repair . ; lzy-restore f"):
+                self.files(["f", "g", "h", *(f"s.{rank}" for rank in range(3))])
+                world.protect("f g h 's.%r'")
+                content = world.read("f")
+                self.exchange_and_lose("f", *names)
+                done = world.run("lzy-verify .")
+                self.assertEqual(done.code, 1, world.story())
+                self.assertIn("f: data, offset 0, length 3000, device 0: missing", done.text)
+                self.judge(command, "lzy-verify .", codes=[0, 0])
+                self.assertEqual(world.read("f"), content)
+                world.must("rm -f f g h s.* .LZY*")
+
+    def test_a_file_that_was_moved_over_another_one_is_not_missed(self):
+        for move in ("mv f g", "mv f g && mv .LZY.f .LZY.g", "mv f h && mv .LZY.f .LZY.h"):
+            self.files(["f", "g"])
+            self.world.protect("f g")
+            self.world.must(move)
+            self.judge("lzy-verify .", "lzy-status", codes=[0, 0])
+            self.world.must("rm -f f g h .LZY* && lzy-verify . ; lzy-status --forget .")
+
+    def test_a_copy_is_not_the_file_that_was_moved(self):
+        world = self.world
+        self.files(["a/f", *(f"a/s.{rank}" for rank in range(3))])
+        world.must("lzy-protect -q 'a/s.%r' a/f && mkdir b && cp -p a/* a/.LZY* b")
+        self.judge("lzy-verify .", codes=[0])
+        world.must("rm -r a && mkdir a")
+        done = world.run("lzy-verify .")
+        self.assertEqual(done.code, 4, world.story())
+        for lost in ("a/f", "a/s.%r"):
+            self.assertIn(f"{lost}: vanished", done.text)
+            self.assertIn(f"{lost}: vanished", world.run("lzy-status").text)
+
+    def test_a_file_that_was_moved_is_not_missed(self):
+        for move in ("mv a b", "mkdir b && mv a/* a/.LZY* b", "cp -pr a ../c && rm -r a && mv ../c b"):
+            with self.subTest(move=move):
+                self.files(["a/f", *(f"a/s.{rank}" for rank in range(3))])
+                self.world.protect("'a/s.%r' a/f")
+                self.judge("lzy-verify .", codes=[0])
+                self.world.must(move)
+                self.judge("lzy-verify .", "lzy-status", codes=[0, 0])
+                self.world.must("rm -rf a b && lzy-verify . ; lzy-status --forget .")
+
+    def test_the_set_is_chosen_alike_before_a_restore_and_in_it(self):
+        """A newer set of the same name has left a sidecar here; a lost member's own one has the name of another member."""
+        world = self.world
+        for directory in "ab":
+            self.files([f"{directory}/s.{rank}" for rank in range(4)])
+            world.protect(f"--parity 2 '{directory}/s.%r'")
+        self.swap("a/.LZY.s.1", "a/.LZY.s.3")
+        world.must("rm a/s.1 && cp -p b/.LZY.s.2 a/.LZY.s.2")
+        self.judge("lzy-restore 'a/s.%r'", "lzy-verify .", codes=[0, 0])
 
 
 if __name__ == "__main__":

@@ -230,10 +230,10 @@ class Oracle:
         self.states = states
 
     def has_young_files(self):
-        """Files with times in whole seconds, as tar leaves them, that are younger than the tick of such a clock (2 s). lzy does not
-        record their new times yet, so it cannot say what else to type."""
+        """Files with times in whole seconds, as tar leaves them, that are younger than the tick of such a clock (2 s), or in the
+        future. lzy does not record their new times yet, so it cannot say what else to type."""
         stats = self.scene.stats.values()
-        return any(about.st_mtime_ns % 10**9 == 0 and abs(time.time() - about.st_mtime) < 3 for about in stats)
+        return any(about.st_mtime_ns % 10**9 == 0 and time.time() - about.st_mtime < 3 for about in stats)
 
     def follow(self, command, rounds=4, choose=None):
         """Runs a command and what it advises, what that advises, and so on. Without `choose`, always the first step."""

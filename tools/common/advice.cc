@@ -51,13 +51,6 @@ std::string KeptText(const DatasetReport& report, const std::string& path) {
   }
 }
 
-// True if something can be repaired while the edits stay.
-bool AnyRepairable(const DatasetReport& report) {
-  return std::ranges::any_of(report.damage, [&](const Damage& damage) {
-    return !damage.repaired && !damage.transient && !IsEdit(damage.cause) && !WaitsForItsMember(report, damage);
-  });
-}
-
 // The hashes of such parity may be right, so only --encode finds it.
 const char* RepairCommand(const DatasetReport& report) {
   if (AnyMissing(report)) return "lzy-restore";

@@ -38,13 +38,11 @@ void Bookkeeping::Drop(const Status& status) {
 }
 
 // Many small datasets are noted in one transaction. What was found long ago must not wait for it.
-void Bookkeeping::Add(const DatasetReport& report, CatalogNote::Read read, bool removed) {
-  pending_.push_back({{.tool = tool_,
-                       .path = CatalogPath(report.path, report.kind == DatasetKind::kSet),
-                       .now = WallClockNs(),
-                       .read = read,
-                       .removed = removed},
-                      report});
+void Bookkeeping::Add(const DatasetReport& report, CatalogNote note) {
+  note.tool = tool_;
+  note.path = CatalogPath(report.path, report.kind == DatasetKind::kSet);
+  note.now = WallClockNs();
+  pending_.emplace_back(std::move(note), report);
   constexpr std::size_t kMostPending = 1000;
   constexpr auto kLongest = std::chrono::milliseconds(500);
   if (pending_.size() >= kMostPending || std::chrono::steady_clock::now() - flushed_ > kLongest) Flush();

@@ -24,8 +24,8 @@ class Bookkeeping {
   /// Opens the catalogue that `options` name. `warn` is called at most once, with a complete sentence.
   Bookkeeping(std::string tool, const Options& options, std::function<void(const std::string&)> warn);
 
-  /// Notes a report, now or with the next ones. Flush before long work, and at the end.
-  void Add(const DatasetReport& report, CatalogNote::Read read, bool removed);
+  /// Notes a report, now or with the next ones. Flush before long work, and at the end. Sets tool, path and time of `note`.
+  void Add(const DatasetReport& report, CatalogNote note);
   void Flush();
   /// The end of a run that read so many bytes of data and parity.
   void AddRun(double seconds, std::uint64_t bytes, const std::string& how);

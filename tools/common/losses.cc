@@ -16,6 +16,7 @@
 #include "base/printable.h"
 #include "comm/records.h"
 #include "names/lookup.h"
+#include "names/peek.h"
 #include "request/deletion_record.h"
 #include "sidecar/names.h"
 
@@ -120,14 +121,18 @@ class Scene {
     }
     return all;
   }
-  /// Where the dataset of this uuid is, as far as rank 0 sees it; empty: nowhere. The first call looks at all sidecars.
-  std::string PlaceOf(const std::string& uuid) {
+  struct Place {
+    std::string path;  ///< empty: nowhere
+    bool renamed = false;  ///< the file there is the one that was committed, by inode and birth, and no copy of it
+  };
+  /// Where the dataset of this uuid is, as far as rank 0 sees it. The first call looks at all sidecars.
+  Place PlaceOf(const std::string& uuid) {
     if (!looked_) {
       for (const DatasetRef& dataset : datasets_) Look(dataset);
     }
     looked_ = true;
     const auto at = places_.find(uuid);
-    return at == places_.end() ? std::string() : at->second;
+    return at == places_.end() ? Place() : at->second;
   }
 
  private:
@@ -143,7 +148,8 @@ class Scene {
       if (sidecar.empty()) continue;
       const auto& peek = directory.PeekAt(sidecar);
       if (!peek.ok()) continue;
-      places_.emplace(UuidText(peek->uuid), PathOf(dataset));
+      const auto stat = fs_.Stat(real, /*follow=*/false);
+      places_.emplace(UuidText(peek->uuid), Place{PathOf(dataset), stat.ok() && IsSameFile(*stat, peek->stamp)});
       return;
     }
   }
@@ -163,7 +169,10 @@ class Scene {
     Directory& directory = At(DirectoryOf(path));
     const Status listed = directory.Names().status();
     if (!listed.ok() && listed.code() != Code::kNotFound) return Presence::kUnknown;
-    if (!directory.SidecarOf(BaseNameOf(path)).empty()) return Presence::kProtected;
+    // What a renamed file left behind under its old name is of no file that is missing.
+    const std::string sidecar = directory.SidecarOf(BaseNameOf(path));
+    const bool left_behind = !stat.ok() && !sidecar.empty() && directory.HomeOf(sidecar);
+    if (!sidecar.empty() && !left_behind) return Presence::kProtected;
     return stat.ok() ? Presence::kUnprotected : Presence::kAbsent;
   }
 
@@ -172,7 +181,7 @@ class Scene {
   std::map<std::string, Directory> directories_;
   std::set<std::string> paths_;
   bool looked_ = false;
-  std::map<std::string, std::string> places_;
+  std::map<std::string, Place> places_;
 };
 
 /// What has become of one dataset, if that is news.
@@ -183,12 +192,15 @@ std::optional<CatalogLoss> LossOf(ToolRun& run, const CatalogDataset& dataset, c
   if (presence == Presence::kProtected) return lasts.empty() ? std::nullopt : std::optional(CatalogLoss{dataset.id, Kind::kBack, ""});
   const Kind kind = presence == Presence::kUnprotected ? Kind::kUnprotected : Kind::kVanished;
   if (lasts == (kind == Kind::kUnprotected ? "unprotected" : "vanished")) return std::nullopt;
+  if (dataset.uuid.empty()) return CatalogLoss{dataset.id, Kind::kWanted, "renamed back"};  // it had no sidecar of its own
   if (deletions.Has(dataset)) return CatalogLoss{dataset.id, Kind::kWanted, "deleted on purpose"};
-  if (const std::string now = scene.PlaceOf(dataset.uuid); !now.empty()) {
+  if (const Scene::Place now = scene.PlaceOf(dataset.uuid); !now.path.empty()) {
     // The entry goes to the new place when that is read (Catalog::Note), unless there is one for it, or it is a set.
-    auto known = run.books()->catalog()->Find(now);
+    auto known = run.books()->catalog()->Find(now.path);
     if (dataset.kind != "set" && known.ok() && !*known) return std::nullopt;
-    return CatalogLoss{dataset.id, Kind::kWanted, "moved to " + now};
+    // What was there when this one was, too, is a copy, and this one is lost.
+    const bool copy = !now.renamed && known.ok() && *known && (*known)->first_seen <= dataset.last_seen;
+    if (!copy) return CatalogLoss{dataset.id, Kind::kWanted, "moved to " + now.path};
   }
   return CatalogLoss{dataset.id, kind, ""};
 }

@@ -350,7 +350,8 @@ std::string StateText(const DatasetReport& report, Action action) {
     case DatasetState::kDamaged:
       if (action == Action::kInfo) return "damaged";
       if (ExitCodeOf(report) == 0) return "was damaged, repaired";
-      return action == Action::kProtect ? "damaged: the damage was not committed" : "damaged, repairable";
+      if (action == Action::kProtect) return "damaged: the damage was not committed";
+      return OnlyACommitHelps(report) ? "damaged: what was edited must be committed first" : "damaged, repairable";
     case DatasetState::kUnrepairable:
       return "damaged beyond repair";
     case DatasetState::kStale:

@@ -377,6 +377,31 @@ DatasetReport ToolRun::HandleOne(const DatasetRef& dataset) {
   return tool_.engine(context, dataset);
 }
 
+// lzy-status prints the same commands, from any directory, so paths in them are absolute there. A failure to write says nothing.
+CatalogNote ToolRun::NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read) {
+  CatalogNote note;
+  note.read = read;
+  note.removed = !report.removed.empty();
+  const bool proven = report.stamps != StampNote::kNone && report.stamps != StampNote::kTaken;  // and something is to be recorded
+  if ((ExitCodeOf(report) == 0 && !proven) || note.removed) return note;
+  const Code code = report.status.code();
+  note.unreadable = tool_.action() == Action::kVerify && (code == Code::kIo || code == Code::kUnreadable);
+  DatasetReport there = report;
+  DatasetRef ref = dataset;
+  there.path = ref.path = CatalogPath(report.path, report.kind == DatasetKind::kSet);
+  for (Damage& damage : there.damage) damage.path = CatalogPath(damage.path, false);
+  for (auto& [rank, path] : ref.members) path = CatalogPath(path, false);
+  if (note.unreadable) {
+    note.next = fmt::format("  to see why: lzy-verify {}\n", ShellQuote(there.path));
+  } else if (report.status.ok() || code == Code::kBeyondRepair) {
+    const bool looked = tool_.action() == Action::kInfo;  // at metadata only
+    note.next = AdviceBeforeRestore(*fs_, there) + NextText(there, looked ? Action::kInfo : Action::kVerify, "", "");
+  } else {
+    note.next = AdviceAfterFailure(*fs_, there, ref, Action::kVerify, "", comm_.size() == 1);
+  }
+  return note;
+}
+
 // What comes before `speaks_` is for all ranks, what comes after for rank 0.
 void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   if (report.skipped) return;
@@ -410,7 +435,7 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   if (!speaks_) return;
   bytes_read_ += report.bytes_read;
   if (books_ && tool_.note) {
-    if (const auto read = tool_.note(report)) books_->Add(report, *read, !report.removed.empty());
+    if (const auto read = tool_.note(report)) books_->Add(report, NoteOf(dataset, report, *read));
   }
   if (!tool_.tells()) return;
   progress_->Clear();

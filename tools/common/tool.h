@@ -94,6 +94,7 @@ class ToolRun {
   bool HasGone(const DatasetRef& dataset, const DatasetReport& report);
   /// Counts a report, and prints it.
   void Tell(const DatasetRef& dataset, DatasetReport report);
+  CatalogNote NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read);
   /// Drops datasets that all ranks have met before. Collective.
   Status DropSeen(std::vector<DatasetRef>& datasets);
   /// A failure on stderr and in the JSON document. Its exit code is counted elsewhere.
