@@ -102,9 +102,10 @@ class Faults(Writes):
 class Pieces(Writes):
     """What ranks write in many pieces, or twice, is compared to the last byte."""
 
-    def pieces(self, kind, fault=None, at=1, **options):
+    def pieces(self, kind, fault=None, at=1, rank=0, **options):
         self.fresh()
-        settings = [f"FAULT_FILE={'f' if fault else ''}", f"FAULT_KIND={fault}", f"FAULT_AT={at}", f"LD_PRELOAD={LAYER}:{FAULTY}"]
+        settings = [f"FAULT_FILE={'f' if fault else ''}", f"FAULT_KIND={fault}", f"FAULT_AT={at}", f"FAULT_RANK={rank}",
+                    f"LD_PRELOAD={LAYER}:{FAULTY}"]
         return self.run_program(["env", *settings, PIECES, kind, "f"], layer=False, **options)
 
     def test_wrong_pieces_are_written_again(self):
@@ -131,6 +132,28 @@ class Pieces(Writes):
         self.assertRegex(done.stderr, r"f: verify-writes: 175.8 KiB could not be compared .*: several ranks, ")
         self.assertEqual(self.reports()[-1]["bytes_not_compared"], 180_000)
         self.assertEqual(self.verify(), 0)
+
+    def test_of_a_write_that_failed_its_own_bytes_alone_are_not_compared(self):
+        done = self.pieces("refused", verify_writes="on", report="report")
+        self.only_uncompared(done, "a write failed")
+        self.assertEqual(self.reports()[0]["bytes_not_compared"], 90_000)
+        self.assertEqual(self.verify(), 0)
+        right = self.content("f")
+        done = self.pieces("refused", "flip", rank=1, verify_writes="on")
+        self.assertRegex(done.stderr, MENDED)
+        self.assertTrue(self.content("f") == right, "what another rank wrote is written again")
+        self.assertEqual(self.verify(), 0)
+
+    def test_a_write_that_failed_is_not_written_again(self):
+        """Also if a thread captured it meanwhile."""
+        for threads in (1, 2):
+            with self.subTest(threads=threads):
+                self.fresh()
+                done = self.client("too_large", argument="write_at", ranks=1, threads=threads, verify_writes="on", report="report")
+                self.only_uncompared(done, "a write failed")
+                self.assertEqual(self.reports()[1]["bytes_not_compared"], self.reports()[1]["bytes"])
+                self.assertEqual(self.content("f")[-1:], b"n")
+                self.assertEqual(self.verify(), 0)
 
     def test_what_is_not_compared_is_counted(self):
         done = self.pieces("shared", verify_writes="on", report="report", summary="on")
