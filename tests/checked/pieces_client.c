@@ -100,7 +100,11 @@ static void refused(MPI_File file, const uint8_t* bytes, MPI_Offset at) {
   const struct rlimit one = {1, before.rlim_max};
   signal(SIGXFSZ, SIG_IGN);
   setrlimit(RLIMIT_FSIZE, &one);
-  if (MPI_File_write_at(file, at, bytes, SLAB / 2, MPI_BYTE, MPI_STATUS_IGNORE) == MPI_SUCCESS) MPI_Abort(MPI_COMM_WORLD, 2);
+  MPI_Status status;
+  int written = 0;
+  const int code = MPI_File_write_at(file, at, bytes, SLAB / 2, MPI_BYTE, &status);
+  if (code == MPI_SUCCESS) MPI_Get_count(&status, MPI_BYTE, &written);
+  if (written == SLAB / 2) MPI_Abort(MPI_COMM_WORLD, 2);
   setrlimit(RLIMIT_FSIZE, &before);
 }
 
