@@ -81,6 +81,10 @@ struct Before {
   bool capture = false;
   std::optional<std::vector<Interval>> ranges;
   std::unique_ptr<CaptureBeside> beside;  ///< the thread that captures it meanwhile
+
+  /// Whether nothing but these ranges is in doubt if the write fails. With verify-writes all else is compared with the device
+  /// after the commit, also what another rank's write that failed was to write for this rank.
+  bool MayLose(const OpenFile& file) const { return ranges && file.options.verify_writes; }
 };
 
 /// After a write at the individual pointer: notes where the pointer is now. A write that fell short moved it by less,
@@ -164,16 +168,16 @@ void AfterWrite(OpenFile& file, const DataCall& call, const Before& before, int 
   MoveOwnPointer(file, call, before, code);
   const bool tells = call.done == Done::kAtReturn && before.capture;
   const bool whole = code == MPI_SUCCESS && (!tells || IsWhole(*call.status, before.bytes));
-  if (!whole) VoidCapture(file);
+  const bool lost = !whole && before.MayLose(file);
   if (before.beside) {
-    before.beside->End(whole);
+    before.beside->End(whole, lost ? &*before.ranges : nullptr);
   } else if (before.capture && whole) {
     WriteCapture writing(file, call, before.view, before.position, before.bytes);
     writing.Run();
     ExpectEnd(file, call, writing.capture(), before.bytes);
-  } else if (before.capture) {
-    MissRanges(file, *before.ranges);
   }
+  if (lost && !before.beside) LoseRanges(file, *before.ranges);
+  if (!whole && !lost) VoidCapture(file);
   if (!before.follow_pointer) return;
   const MPI_Offset now = PositionOf(As<MPI_File>(call.fh), call.place);
   bool moved = before.position < 0 || now < before.position;

@@ -106,8 +106,16 @@ bool CodesTell(MPI_File handle) {
   return known;
 }
 
-void MissIn(Capture& capture, const std::vector<Interval>& ranges) {
-  for (const Interval& range : ranges) capture.Miss(range);
+void MissIn(Capture& capture, const std::vector<Interval>& ranges, Uncompared why = Uncompared::kUnseen) {
+  for (const Interval& range : ranges) capture.Miss(range, why);
+}
+
+void MissRanges(OpenFile& file, const std::vector<Interval>& ranges, Uncompared why) {
+  if (const auto capture = LockedCaptureOf(file)) {
+    MissIn(*capture, ranges, why);
+  } else {
+    VoidCapture(file);
+  }
 }
 
 }  // namespace
@@ -205,9 +213,10 @@ CaptureBeside::~CaptureBeside() {
 }
 
 // If the thread ran out of memory, parts of the write may be neither captured nor missed, so it counts as failed.
-void CaptureBeside::End(bool succeeded) {
+void CaptureBeside::End(bool succeeded, const std::vector<Interval>* lost) {
   thread_.join();
-  Confirm(*file_, epoch_, succeeded && !failed_);
+  if (lost != nullptr) LoseRanges(*file_, *lost);  // before a commit could take them for confirmed
+  Confirm(*file_, epoch_, (succeeded || lost != nullptr) && !failed_);
 }
 
 std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file, const std::shared_ptr<Capture>& capture) {
@@ -271,13 +280,9 @@ void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded) {
   if (!succeeded) VoidLockedCapture(file);
 }
 
-void MissRanges(OpenFile& file, const std::vector<Interval>& ranges) {
-  if (const auto capture = LockedCaptureOf(file)) {
-    MissIn(*capture, ranges);
-  } else {
-    VoidCapture(file);
-  }
-}
+void MissRanges(OpenFile& file, const std::vector<Interval>& ranges) { MissRanges(file, ranges, Uncompared::kUnseen); }
+
+void LoseRanges(OpenFile& file, const std::vector<Interval>& ranges) { MissRanges(file, ranges, Uncompared::kOthers); }
 
 void DistrustCapture(OpenFile& file) {
   {

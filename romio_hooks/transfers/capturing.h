@@ -64,8 +64,8 @@ class CaptureBeside {
   /// Waits for the thread. If End was not called, the write stays unconfirmed, so the epoch does without captures.
   ~CaptureBeside();
   /// Call this when the write has returned; waits for the thread. `succeeded`: the write was written in full. If not,
-  /// nothing that was captured in this epoch counts.
-  void End(bool succeeded);
+  /// nothing that was captured in this epoch counts; or, if `lost` are the ranges of the write, all else does (LoseRanges).
+  void End(bool succeeded, const std::vector<Interval>* lost = nullptr);
 
  private:
   CaptureBeside(std::shared_ptr<OpenFile> file, WriteCapture capture, std::uint64_t epoch);
@@ -99,6 +99,8 @@ void RestoreEnd(OpenFile& file);
 
 /// Something is written to `ranges`, now or before the next commit, and is not captured: the commit reads these blocks.
 void MissRanges(OpenFile& file, const std::vector<Interval>& ranges);
+/// The same after a write to `ranges` that failed or fell short, also if it was captured meanwhile.
+void LoseRanges(OpenFile& file, const std::vector<Interval>& ranges);
 /// With verify-writes: something is written through a view with which MPI libraries are known to write elsewhere. Nothing is
 /// captured in this epoch, and the commit covers the whole file. What was written, and will be, is compared all the same.
 void DistrustCapture(OpenFile& file);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { PATH = 4096, FURTHER = 12345, OTHERS_WRITE_US = 300000 };
@@ -82,6 +83,16 @@ static ssize_t write_wrongly(int fd, const char* bytes, size_t count, off_t offs
   return written;
 }
 
+static ssize_t write_pieces_wrongly(int fd, const struct iovec* pieces, int number, off_t offset) {
+  size_t count = 0;
+  for (int i = 0; i < number; ++i) count += pieces[i].iov_len;
+  char* bytes = malloc(count);
+  for (size_t i = 0, at = 0; i < (size_t)number; at += pieces[i++].iov_len) memcpy(bytes + at, pieces[i].iov_base, pieces[i].iov_len);
+  const ssize_t written = write_wrongly(fd, bytes, count, offset);
+  free(bytes);
+  return written;
+}
+
 #define PWRITE(name)                                                                                                     \
   ssize_t name(int fd, const void* bytes, size_t count, off_t offset);                                                    \
   ssize_t name(int fd, const void* bytes, size_t count, off_t offset) {                                                   \
@@ -92,6 +103,18 @@ static ssize_t write_wrongly(int fd, const char* bytes, size_t count, off_t offs
   }
 PWRITE(pwrite)
 PWRITE(pwrite64)
+
+// Open MPI writes pieces that follow each other by one call.
+#define PWRITEV(name)                                                                                                    \
+  ssize_t name(int fd, const struct iovec* pieces, int number, off_t offset);                                             \
+  ssize_t name(int fd, const struct iovec* pieces, int number, off_t offset) {                                            \
+    static ssize_t (*real)(int, const struct iovec*, int, off_t);                                                        \
+    if (real == NULL) real = (ssize_t(*)(int, const struct iovec*, int, off_t))dlsym(RTLD_NEXT, #name);                   \
+    if (!goes_wrong(fd, __builtin_return_address(0))) return real(fd, pieces, number, offset);                           \
+    return write_pieces_wrongly(fd, pieces, number, offset);                                                             \
+  }
+PWRITEV(pwritev)
+PWRITEV(pwritev64)
 
 ssize_t write(int fd, const void* bytes, size_t count) {
   static ssize_t (*real)(int, const void*, size_t);

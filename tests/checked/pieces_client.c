@@ -8,11 +8,14 @@
 //   by_hand   the same, piece by piece
 //   memory    each rank a slab from a buffer of pieces of several lengths
 //   shared    each rank in turn, by the shared pointer
+//   refused   each rank a slab; then rank 0 half of it once more, which the system refuses
 //   overlap   all ranks the same bytes, differently: MPI does not define which of them come last
 #include <mpi.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { ROWS = 1500, FEW_ROWS = 60, WIDTH = 120, SLAB = 180000, HEADER = 3000 };
 
@@ -90,6 +93,21 @@ static void from_pieces(MPI_File file, const uint8_t* bytes, MPI_Offset at) {
   MPI_Type_free(&pieces);
 }
 
+// The file may not become longer than one byte, so nothing can be written behind that.
+static void refused(MPI_File file, const uint8_t* bytes, MPI_Offset at) {
+  struct rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const struct rlimit one = {1, before.rlim_max};
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &one);
+  MPI_Status status;
+  int written = 0;
+  const int code = MPI_File_write_at(file, at, bytes, SLAB / 2, MPI_BYTE, &status);
+  if (code == MPI_SUCCESS) MPI_Get_count(&status, MPI_BYTE, &written);
+  if (written == SLAB / 2) MPI_Abort(MPI_COMM_WORLD, 2);
+  setrlimit(RLIMIT_FSIZE, &before);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -117,6 +135,10 @@ int main(int argc, char** argv) {
     MPI_File_write_at_all(file, slab, bytes, SLAB, MPI_BYTE, MPI_STATUS_IGNORE);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_File_write_at_all(file, slab + SLAB / 4, bytes + 7, SLAB / 2, MPI_BYTE, MPI_STATUS_IGNORE);
+  }
+  if (strcmp(kind, "refused") == 0) {
+    MPI_File_write_at_all(file, slab, bytes, SLAB, MPI_BYTE, MPI_STATUS_IGNORE);
+    if (rank == 0) refused(file, bytes + 7, slab);
   }
   if (strcmp(kind, "shared") == 0) {
     for (int turn = 0; turn < ranks; ++turn) {

@@ -5,6 +5,7 @@ Environment: as for layered.py.
 
 import os
 
+import mpi_known
 from layered import BUILD, CLIENT, LAYER, WRITE_CALLS, Layer
 
 FAULTY = f"{BUILD}/tests/libfaulty_io.so"
@@ -25,9 +26,10 @@ class Writes(Layer):
         return self.run_program(["env", *settings, preload, WRITE_CALLS, *words, "f"], layer=False, **options)
 
     def only_uncompared(self, done, why):
-        """The layer has said nothing but that something was not compared."""
+        """The layer has said nothing but that something was not compared. Open MPI has a line of its own about refused writes."""
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, rf"\A(lzy: .*: verify-writes: .* could not be compared .*: .*{why}.*\n)+\Z")
+        said = "".join(line for line in done.stderr.splitlines(keepends=True) if not line.startswith("mca_"))
+        self.assertRegex(said, rf"\A(lzy: .*: verify-writes: .* could not be compared .*: .*{why}.*\n)+\Z")
 
     def check(self, *words):
         """Whether the file has what was written."""
@@ -42,7 +44,10 @@ class Writes(Layer):
             with self.subTest(kind=kind, words=words, **options):
                 self.fresh()
                 self.write(kind, *words, **options)
-                self.assertFalse(self.check(*words), "the fault is one")
+                right = self.check(*words)
+                if right and "OMPIO" in mpi_known.mpi():
+                    self.skipTest("faulty_io cannot make this fault: OMPIO writes by aio_write, or into a gap")
+                self.assertFalse(right, "the fault is one")
                 self.fresh()
                 done = self.write(kind, *words, verify_writes="on", **options)
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -102,9 +107,10 @@ class Faults(Writes):
 class Pieces(Writes):
     """What ranks write in many pieces, or twice, is compared to the last byte."""
 
-    def pieces(self, kind, fault=None, at=1, **options):
+    def pieces(self, kind, fault=None, at=1, rank=0, **options):
         self.fresh()
-        settings = [f"FAULT_FILE={'f' if fault else ''}", f"FAULT_KIND={fault}", f"FAULT_AT={at}", f"LD_PRELOAD={LAYER}:{FAULTY}"]
+        settings = [f"FAULT_FILE={'f' if fault else ''}", f"FAULT_KIND={fault}", f"FAULT_AT={at}", f"FAULT_RANK={rank}",
+                    f"LD_PRELOAD={LAYER}:{FAULTY}"]
         return self.run_program(["env", *settings, PIECES, kind, "f"], layer=False, **options)
 
     def test_wrong_pieces_are_written_again(self):
@@ -131,6 +137,28 @@ class Pieces(Writes):
         self.assertRegex(done.stderr, r"f: verify-writes: 175.8 KiB could not be compared .*: several ranks, ")
         self.assertEqual(self.reports()[-1]["bytes_not_compared"], 180_000)
         self.assertEqual(self.verify(), 0)
+
+    def test_of_a_write_that_failed_its_own_bytes_alone_are_not_compared(self):
+        done = self.pieces("refused", verify_writes="on", report="report")
+        self.only_uncompared(done, "a write failed")
+        self.assertEqual(self.reports()[0]["bytes_not_compared"], 90_000)
+        self.assertEqual(self.verify(), 0)
+        right = self.content("f")
+        done = self.pieces("refused", "flip", rank=1, verify_writes="on")
+        self.assertRegex(done.stderr, MENDED)
+        self.assertTrue(self.content("f") == right, "what another rank wrote is written again")
+        self.assertEqual(self.verify(), 0)
+
+    def test_a_write_that_failed_is_not_written_again(self):
+        """Also if a thread captured it meanwhile."""
+        for threads in (1, 2):
+            with self.subTest(threads=threads):
+                self.fresh()
+                done = self.client("too_large", argument="write_at", ranks=1, threads=threads, verify_writes="on", report="report")
+                self.only_uncompared(done, "a write failed")
+                self.assertEqual(self.reports()[1]["bytes_not_compared"], self.reports()[1]["bytes"])
+                self.assertEqual(self.content("f")[-1:], b"n")
+                self.assertEqual(self.verify(), 0)
 
     def test_what_is_not_compared_is_counted(self):
         done = self.pieces("shared", verify_writes="on", report="report", summary="on")
