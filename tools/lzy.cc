@@ -15,6 +15,7 @@
 
 #include "base/nearest.h"
 #include "base/printable.h"
+#include "common/streams.h"
 #include "tool_list.h"
 
 namespace {
@@ -24,7 +25,7 @@ constexpr int kExitUsage = 3;
 constexpr int kExitInternal = 7;
 
 int Fail(int exit_code, const std::string& message) {
-  fmt::print(stderr, "lzy: {}\n", lzy::Printable(message));
+  lzy::Put(stderr, fmt::format("lzy: {}\n", lzy::Printable(message)));
   return exit_code;
 }
 
@@ -58,12 +59,12 @@ int Become(const std::string& name, const std::vector<std::string>& arguments) {
 int Run(const std::vector<std::string>& words) {
   const std::string first = words.empty() ? "" : words.front();
   if (first == "--version") {
-    fmt::print("lzy {}\n", LZY_VERSION);
+    lzy::Put(stdout, fmt::format("lzy {}\n", LZY_VERSION));
     return 0;
   }
   const bool helps = first == "help" || first == "--help" || first == "-h";
   if (helps && words.size() < 2) {
-    fmt::print("{}", Help());
+    lzy::Put(stdout, Help());
     return 0;
   }
   const std::string name = helps ? words[1] : first;
@@ -82,8 +83,9 @@ int Run(const std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  lzy::KeepStandardDescriptors();
   try {
-    return Run(std::vector<std::string>(argv + 1, argv + argc));
+    return lzy::EndStreams("lzy", Run(std::vector<std::string>(argv + 1, argv + argc)));
   } catch (const std::exception& error) {
     return Fail(kExitInternal, error.what());
   }

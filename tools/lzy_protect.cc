@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "comm/records.h"
 #include "common/losses.h"
+#include "common/streams.h"
 #include "common/tool.h"
 #include "dataset/parts.h"
 #include "request/commit_record.h"
@@ -90,7 +91,7 @@ lzy::DatasetReport PlanProtect(const lzy::Context& context, const DatasetRef& da
   if (fresh) report = {dataset.path, dataset.kind};
   report.map.clear();
   // Something would be committed.
-  report.planned = report.status.ok() && (fresh || report.state == lzy::DatasetState::kStale ||
+  report.planned = report.status.ok() && report.not_visible.empty() && (fresh || report.state == lzy::DatasetState::kStale ||
                                           report.state == lzy::DatasetState::kAtRisk);
   return report;
 }
@@ -100,9 +101,9 @@ lzy::DatasetReport PlanProtect(const lzy::Context& context, const DatasetRef& da
 bool IsConfirmed(const lzy::Context& context, const lzy::DatasetReport& plan, bool& always) {
   bool yes = false;
   if (context.comm.rank() == 0) {
-    for (const std::string& path : plan.removed) fmt::print(stderr, "  {}\n", lzy::Printable(path));
-    fmt::print(stderr, "{}: remove its protection ({})? [y/N/a for all] ", lzy::Printable(plan.path),
-               lzy::Plural(plan.removed.size(), "file"));
+    for (const std::string& path : plan.removed) lzy::Put(stderr, fmt::format("  {}\n", lzy::Printable(path)));
+    lzy::Put(stderr, fmt::format("{}: remove its protection ({})? [y/N/a for all] ", lzy::Printable(plan.path),
+               lzy::Plural(plan.removed.size(), "file")));
     std::string answer;
     std::getline(std::cin, answer);
     always = answer == "a" || answer == "A";

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <sstream>
 
 #include "base/printable.h"
 #include "comm/records.h"
@@ -72,6 +73,7 @@ class Replicas {
 int main(int argc, char** argv) {
   lzy::RestoreRequest request;
   std::vector<std::string> devices;
+  std::vector<std::string> lost;
   bool spread = false;
   Replicas replicas;
   lzy::Tool tool;
@@ -88,6 +90,9 @@ int main(int argc, char** argv) {
     arguments.AddValues("--from", "REPLICA", replicas.given,
                         "take blocks that parity cannot repair from another copy, if they are as committed: a file, a "
                         "file-set pattern, or a directory with the same names");
+    arguments.AddValues("--lost", "NODE", lost,
+                        "treat members that were written on NODE (or NODE,NODE) as lost, though they may be on its disk; repeatable");
+    arguments.AddFlag("--here", request.lost.all, "treat all members as lost that are not visible from here");
     arguments.AddFlag("--spread", spread,
                       "if nodes of a set are gone: put their members on nodes that have room, as few of a group as "
                       "possible on each");
@@ -95,6 +100,10 @@ int main(int argc, char** argv) {
   };
   tool.check_options = [&] {
     if (spread) request.placing = lzy::Placing::kRoom;
+    for (const std::string& names : lost) {
+      std::istringstream list(names);
+      for (std::string node; std::getline(list, node, ',');) request.lost.named.push_back(node);
+    }
     return ParseDevices(devices, request.devices);
   };
   // It decides how the report is worded, and which command it suggests next.
@@ -105,6 +114,8 @@ int main(int argc, char** argv) {
   tool.again = [&] {
     std::string options;
     for (const std::uint32_t device : request.devices) options += fmt::format("--device {} ", device);
+    for (const std::string& names : lost) options += fmt::format("--lost {} ", lzy::ShellQuote(names));
+    if (request.lost.all) options += "--here ";
     if (request.placing == lzy::Placing::kRoom) options += "--spread ";
     if (replicas.any()) options += fmt::format("--from {} ", lzy::ShellQuote(replicas.given.back()));
     if (request.salvage) options += "--salvage ";

@@ -19,6 +19,7 @@
 #include "base/printable.h"
 #include "common/arguments.h"
 #include "common/beside.h"
+#include "common/streams.h"
 #include "request/commit_record.h"
 #include "run/child.h"
 #include "run/ranks.h"
@@ -85,7 +86,7 @@ void TellOpenMpi() {
 
 // Says why on stderr. Returns the exit code.
 int Fail(int exit_code, const std::string& message) {
-  fmt::print(stderr, "lzy-run: {}\n", lzy::Printable(message));
+  lzy::Put(stderr, fmt::format("lzy-run: {}\n", lzy::Printable(message)));
   return exit_code;
 }
 
@@ -137,7 +138,7 @@ int RunWatched(lzy::Written& written, const std::vector<std::string>& command, b
     if (sweep) written.Sweep(places.empty() ? "lzy-protect" : (places.front() / "lzy-protect").string());
     written.Tell();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "lzy-run: what the command wrote: {}\n", error.what());
+    lzy::Put(stderr, fmt::format("lzy-run: what the command wrote: {}\n", error.what()));
   }
   written.Clean();
   lzy::EndLike(end);
@@ -169,7 +170,7 @@ int Run(int argc, char** argv) {
                         "Exit code: that of COMMAND; 3 bad option; 126 or 127 COMMAND could not be started.");
   const auto outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {
-    fmt::print("{}", outcome.output);
+    lzy::Put(stdout, outcome.output);
     return 0;
   }
   if (outcome.exit_code) return Fail(*outcome.exit_code, outcome.error);
@@ -216,8 +217,9 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  lzy::KeepStandardDescriptors();
   try {
-    return Run(argc, argv);
+    return lzy::EndStreams("lzy-run", Run(argc, argv));
   } catch (const std::exception& error) {
     return Fail(kExitInternal, error.what());
   }

@@ -205,6 +205,16 @@ std::string StateTextOf(const Shown& shown, const CatalogDataset& dataset) {
   return lzy::StateText(report, lzy::Action::kVerify);
 }
 
+// The nodes that the next command for a set needs, if this one does not see all of it. Its sidecars tell, as far as any is here.
+std::vector<std::string> NodesOf(const CatalogDataset& dataset, const lzy::Options& options) {
+  if (dataset.kind != "set") return {};
+  const auto self = lzy::SelfCommunicator();
+  const auto fs = lzy::GuardedFileSystem(lzy::NamedBy(dataset.path));
+  const auto found = lzy::ResolvePath(*fs, *self, dataset.path, lzy::Resolve::kProtected);
+  if (!found.ok() || found->size() != 1) return {};
+  return lzy::Info({*fs, *self, options}, found->front()).needed_nodes;
+}
+
 // The commands to type next for one dataset, as lzy-verify prints them. A sidecar that is lost has its own.
 std::string NextOf(const Shown& shown, const CatalogDataset& dataset) {
   if (const CatalogEvent* const loss = LossOf(shown, dataset)) return lzy::LossNextText(loss->what, dataset.path, shown.options);
@@ -212,6 +222,7 @@ std::string NextOf(const Shown& shown, const CatalogDataset& dataset) {
   // Only a part of it was looked at, or by a version that noted no commands.
   lzy::DatasetReport report = ReportOf(dataset, DamageOf(shown, dataset));
   if (dataset.waits) report.damage.push_back({.path = dataset.path, .cause = lzy::DamageCause::kStale});
+  report.needed_nodes = NodesOf(dataset, shown.options);
   if (report.state == lzy::DatasetState::kUnprotected) return fmt::format("  to look at it: lzy-verify {}\n", lzy::ShellQuote(dataset.path));
   return lzy::NextText(report, lzy::Action::kVerify, "", "");
 }

@@ -98,6 +98,24 @@ Status CheckLinkOwner(const struct stat& link, const Target& target, const std::
                             path, link.st_uid, what.st_uid, target.real));
 }
 
+/// Whether only root can have put what is in this directory where it is: in it and above it, nobody else may rename or
+/// replace what root made.
+bool OnlyRootArranges(int directory) {
+  const auto open = [](int at, const char* name) {
+    return Descriptor(Retry([&] { return openat(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC); }));
+  };
+  struct stat here {}, above {};
+  for (Descriptor at = open(directory, "."); at.valid() && fstat(at.get(), &here) == 0;) {
+    const bool others = (here.st_mode & kOthersMayWrite) != 0 && (here.st_mode & S_ISVTX) == 0;
+    if (here.st_uid != 0 || others) return false;
+    Descriptor next = open(at.get(), "..");
+    if (!next.valid() || fstat(next.get(), &above) != 0) return false;
+    if (above.st_dev == here.st_dev && above.st_ino == here.st_ino) return true;  // "/"
+    at = std::move(next);
+  }
+  return false;
+}
+
 /// Goes along `path` from the directory `from` (real path `from_real`), component by component. Each is opened by the
 /// descriptor of the previous one, so names that are swapped meanwhile make no difference. Links are followed, at most
 /// `links_left` deep, and their owners are checked. The last component need not exist. `shown` is for messages.
@@ -280,9 +298,10 @@ Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
   std::string real = JoinPath(above->real, name);
   if (S_ISLNK(raw.st_mode)) {
     // A user's own link is the user's own wish, and a link of root's is trusted: root could do anything anyway. But if
-    // root runs the tool, its own links prove nothing. Root may have made them in a directory that now belongs to
-    // another user, who can move them to any place below it.
-    if (IsRoot() || (raw.st_uid != geteuid() && raw.st_uid != 0)) return LinkRefused(path);
+    // root runs the tool, its own links prove nothing where another user may write. Root may have made them in a directory
+    // that now belongs to that user, who can move them to any place below it.
+    const bool own = raw.st_uid == geteuid() || raw.st_uid == 0;
+    if (!own || (IsRoot() && !OnlyRootArranges(above->fd->get()))) return LinkRefused(path);
     LZY_ASSIGN_OR_RETURN(const std::string text, TextOf(self, path));
     LZY_ASSIGN_OR_RETURN(Target target, Follow(above->fd->get(), above->real, text, kMaxSymlinks, path));
     if (!target.self.valid()) return SystemError(path, "resolve", ENOENT);

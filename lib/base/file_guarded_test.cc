@@ -116,7 +116,7 @@ TEST_F(Guarded, FollowsLinksInNamedPathsAndNoOthers) {
   EXPECT_EQ(*real, root_ + "/d/link");
 }
 
-TEST_F(Guarded, LinksToDirectoriesThatTheUserOwnsAreFollowedExceptByRoot) {
+TEST_F(Guarded, LinksToDirectoriesThatTheUserOwnsAreFollowed) {
   stdfs::create_directory_symlink("../outside", "d/away");
   const auto as = [&](uid_t uid, const std::string& path) {
     if (geteuid() == 0 && uid != 0) {
@@ -131,8 +131,19 @@ TEST_F(Guarded, LinksToDirectoriesThatTheUserOwnsAreFollowedExceptByRoot) {
     }
     return said;
   };
+  // By root only where nobody else can move them.
   if (geteuid() == 0) {
-    EXPECT_THAT(as(0, "d/away/f"), HasSubstr("d/away: is a symbolic link"));
+    EXPECT_EQ(as(0, "d/away/f"), "outside/f");
+    for (const char* path : {"d", "."}) {
+      const auto before = stdfs::status(path).permissions();
+      EXPECT_EQ(chown(path, kStranger, kStranger), 0);
+      EXPECT_THAT(as(0, "d/away/f"), HasSubstr("d/away: is a symbolic link"));
+      EXPECT_EQ(chown(path, 0, 0), 0);
+      stdfs::permissions(path, stdfs::perms::group_write, stdfs::perm_options::add);
+      EXPECT_THAT(as(0, "d/away/f"), HasSubstr("d/away: is a symbolic link"));
+      stdfs::permissions(path, before);
+    }
+    EXPECT_EQ(as(0, "d/away/f"), "outside/f");
   }
   EXPECT_EQ(as(kStranger, "d/away/f"), "outside/f");
 }

@@ -231,6 +231,7 @@ static_assert(LZY_PART_DATA == static_cast<int>(lzy::DamagePart::kData));
 static_assert(LZY_PART_METADATA == static_cast<int>(lzy::DamagePart::kMetadata));
 static_assert(LZY_CAUSE_HASH == static_cast<int>(lzy::DamageCause::kHash));
 static_assert(LZY_CAUSE_AT_RISK == static_cast<int>(lzy::DamageCause::kAtRisk));
+static_assert(LZY_CAUSE_NOT_VISIBLE == static_cast<int>(lzy::DamageCause::kNotVisible));
 static_assert(LZY_CAUSE_ENCODING == static_cast<int>(lzy::DamageCause::kEncoding));
 
 // The name of a value of one of these enumerations, whose last value is `last`. The names are those of the JSON of the

@@ -90,6 +90,26 @@ TEST_F(CatalogTest, KeepsWhatWasNotedForTheUserAlone) {
   EXPECT_EQ(a.last_commit, kDay);
 }
 
+// Of a set that is seen in part, what is seen counts. Nothing is known of the rest.
+TEST_F(CatalogTest, WhatIsNotVisibleChangesNothing) {
+  Catalog catalog = Open();
+  DatasetReport report = Report("/d/s.%r", DatasetState::kDamaged);
+  report.damage = {Bad("/d/s.2", 4096, 4096)};
+  EXPECT_THAT(Note(catalog, report, kDay), SizeIs(1));
+  report.damage[0] = {.path = "/d/s.2", .length = 1000, .cause = DamageCause::kNotVisible};
+  report.not_visible = {{2, "/d/s.2", "n2"}};
+  report.state = DatasetState::kUnprotected;
+  EXPECT_THAT(Note(catalog, report, 2 * kDay), IsEmpty());
+  EXPECT_EQ(Get(catalog, "/d/s.%r").state, "damaged");
+  EXPECT_EQ(Get(catalog, "/d/s.%r").last_verified, kDay);
+  EXPECT_THAT(Happened(catalog), ElementsAre("damage"));
+  report.damage.push_back(Bad("/d/s.0", 0, 4096));
+  report.state = DatasetState::kDamaged;
+  EXPECT_THAT(Note(catalog, report, 3 * kDay), SizeIs(1));
+  EXPECT_EQ(Get(catalog, "/d/s.%r").last_verified, kDay);
+  EXPECT_THAT(Happened(catalog), ElementsAre("damage", "damage"));
+}
+
 TEST_F(CatalogTest, DamageIsNewOnceAndEndsWhenItIsRepaired) {
   Catalog catalog = Open();
   DatasetReport report = Report("/d/a", DatasetState::kDamaged);

@@ -20,8 +20,10 @@
 namespace lzy {
 namespace {
 
-// Whether a report says anything of the state of the dataset. A failure to read or to lock it does not.
+// Whether a report says anything of the state of the dataset. A failure to read or to lock it does not, nor that members may be on other
+// nodes.
 bool SaysState(const DatasetReport& report) {
+  if (!report.not_visible.empty() && report.state == DatasetState::kUnprotected) return false;
   switch (report.status.code()) {
     case Code::kOk:
     case Code::kBeyondRepair:
@@ -55,7 +57,12 @@ std::vector<Interval> Remainder(Interval found, const IntervalSet& known) {
 class Noting {
  public:
   Noting(Database& database, Catalog& catalog, const CatalogNote& note, const DatasetReport& report)
-      : database_(database), catalog_(catalog), note_(note), report_(report) {}
+      : database_(database),
+        catalog_(catalog),
+        note_(note),
+        report_(report),
+        partial_(!report.not_visible.empty()),
+        read_(partial_ ? CatalogNote::Read::kNothing : note.read) {}
 
   Result<CatalogNews> Run() {
     if (note_.unreadable) return NoteUnreadable();
@@ -201,7 +208,7 @@ class Noting {
     const bool accepted = report_.committed && report_.damage.empty();
     const Code code = report_.status.code();
     const bool compared = code != Code::kUnprotected && code != Code::kCorrupt;
-    if ((note_.read != CatalogNote::Read::kWhole || !compared) && !accepted) return Status::Ok();
+    if ((read_ != CatalogNote::Read::kWhole || !compared) && !accepted) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(const std::vector<CatalogEvent> left, OpenDamage());
     for (const CatalogEvent& event : left) {
       if (event.cause == Name(DamageCause::kEncoding) && !EncodedAll(accepted)) continue;
@@ -263,12 +270,12 @@ class Noting {
     }
     news_.worse = IsGrave(row_.exit_code) && row_.exit_code != before;
     const auto began = note_.now - static_cast<std::int64_t>(report_.phases.total * 1e9);
-    if (note_.read == CatalogNote::Read::kWhole && report_.status.ok()) {
+    if (read_ == CatalogNote::Read::kWhole && report_.status.ok()) {
       row_.last_verified = began;
       row_.pass_began = 0;
       row_.pass_rows = 0;
     }
-    if (note_.read == CatalogNote::Read::kPart) NotePass(began);
+    if (read_ == CatalogNote::Read::kPart) NotePass(began);
     return Status::Ok();
   }
 
@@ -358,6 +365,9 @@ class Noting {
   Catalog& catalog_;
   const CatalogNote& note_;
   const DatasetReport& report_;
+  // Members may be on other nodes: damage that was seen counts, but nothing is known to be well.
+  const bool partial_;
+  const CatalogNote::Read read_;
   /// The dataset's row, as it will be stored.
   CatalogDataset row_;
   bool known_ = false;

@@ -26,6 +26,7 @@ namespace lzy {
 struct MemberFacts {
   FileStat before;
   std::string domain;
+  std::string node;  // of its owner
   int owner = 0;
   std::uint64_t old_size = 0;  // as committed before
   const FileView* file = nullptr;

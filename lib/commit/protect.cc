@@ -208,6 +208,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   }
   LZY_RETURN_IF_ERROR(TellRotFromOthers(context_, view_, findings));
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { Describe(view_, findings, report_); }));
+  if (view_.IsPartial()) return true;  // not even by force: what is left would become a set of its own
   std::uint64_t stale = 0, at_risk = 0, damaged = 0;
   bool missing = !view_.UnknownFilesAreThere();
   for (const Damage& d : report_.damage) {

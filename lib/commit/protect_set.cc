@@ -68,7 +68,7 @@ Status FileSet::ChooseSet() {
   }
   present += added_.size();
   grown_ = !added_.empty();
-  if (view_.committed && !request_.touched && !request_.force && !view_.UnknownFilesAreThere()) {
+  if (view_.committed && !request_.touched && !request_.force && !view_.UnknownFilesAreThere() && !view_.IsPartial()) {
     return {Code::kBeyondRepair, fmt::format("{}: a whole group of the set is missing", ref_.path)};
   }
   // A program with another number of ranks makes a new set; members of the old one are never mixed in.
@@ -115,8 +115,9 @@ Status FileSet::GatherFacts() {
     FileStat stat;
     std::uint64_t generation = 0;  // 0: never committed
     std::string domain;
+    std::string node;
     bool captured = false;
-    LZY_FIELDS(rank, stat, generation, domain, captured)
+    LZY_FIELDS(rank, stat, generation, domain, node, captured)
   };
   // What would come out wrong if ranks did not agree on it: each may have options of its own. Device directories are
   // for shared files.
@@ -126,7 +127,7 @@ Status FileSet::GatherFacts() {
   for (const auto& [rank, member] : own_) {
     mine.second.push_back({rank, member.job.before, member.file->sidecar ? member.file->sidecar->generation() : 0,
                            context_.options.domain.empty() ? comm_.ProcessorName() : context_.options.domain,
-                           request_.capture != nullptr});
+                           comm_.ProcessorName(), request_.capture != nullptr});
   }
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, mine));
   for (std::size_t p = 0; p < all.size(); ++p) {
@@ -142,6 +143,7 @@ Status FileSet::GatherFacts() {
       MemberFacts& f = facts_[fact.rank];
       f.before = fact.stat;
       f.domain = fact.domain;
+      f.node = fact.node;
       f.captured = fact.captured;
       f.owner = static_cast<int>(p);
       generation_ = std::max(generation_, fact.generation + 1);
@@ -155,6 +157,9 @@ void FileSet::KeepDomains() {
   for (const Ensemble& ensemble : view_.ensembles) {
     for (const MemberRecord& record : ensemble.records) {
       if (const auto at = facts_.find(record.rank); at != facts_.end()) at->second.domain = record.domain;
+    }
+    for (const FileView& file : ensemble.files) {
+      if (const auto at = facts_.find(file.rank); at != facts_.end()) at->second.node = file.written_on;
     }
   }
 }
@@ -263,6 +268,8 @@ Status FileSet::MakeLayouts() {
 // place in all members or in none.
 Status FileSet::MakeShapes() {
   const bool small = std::ranges::all_of(facts_, [](const auto& f) { return f.second.before.size <= kMaxCompactData; });
+  std::set<std::string> nodes;
+  for (const auto& [rank, f] : facts_) nodes.insert(f.node);
   const Tree placeholder = Tree::Build(TreeKind::kDataset, std::vector<Hash>(facts_.size()), total_bytes_);
   return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) {
     const Layout& layout = *group.layout;
@@ -280,7 +287,9 @@ Status FileSet::MakeShapes() {
     for (std::uint32_t i = 0; i < group.ranks.size(); ++i) {
       const MemberFacts& m = facts_.at(group.ranks[i]);
       info.members.push_back(RecordOf(group.ranks[i], m.before, layout.parity_size(i), m.domain));
+      info.written_on.nodes.push_back(m.node);
     }
+    info.written_on.count = static_cast<std::uint32_t>(nodes.size());
     SetPath(info, placeholder, rank);
     return Status::Ok();
   });

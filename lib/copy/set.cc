@@ -1,6 +1,7 @@
 #include "copy/set.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -68,6 +69,7 @@ class SetCopier {
     LZY_ASSIGN_OR_RETURN(const DatasetView view, OpenDataset(context_, source_, {}));
     if (!view.committed) return Status::Ok();
     committed_members_ = view.superblock.members;
+    if (view.IsPartial()) elsewhere_ = view.needed_nodes;
     source_root_ = view.superblock.dataset_root;
     KeepGeometry(view.superblock, view.info, false, options_);
     return CheckOptions(options_);
@@ -119,6 +121,10 @@ class SetCopier {
       if (!holders.contains(member)) missing_.push_back(member);
     }
     if (missing_.empty() || request_.salvage) return Status::Ok();
+    if (!elsewhere_.empty()) {
+      return {Code::kInvalidArgument, fmt::format("{}: some members are not visible from here; copy it with mpiexec, at least one rank on each of {}",
+                                                  from_, fmt::join(elsewhere_, " "))};
+    }
     return {Code::kInvalidArgument,
             fmt::format("{}: some members are missing; rebuild them first: lzy-restore '{}'", from_, from_)};
   }
@@ -215,7 +221,9 @@ class SetCopier {
       report.from = ExpandPattern(from_, member);
       report.to = ExpandPattern(to_, member);
       report.status = {Code::kBeyondRepair,
-                       fmt::format("{}: is missing, so it was not copied; if it can be rebuilt: lzy-restore '{}'", report.from, from_)};
+                       elsewhere_.empty()
+                           ? fmt::format("{}: is missing, so it was not copied; if it can be rebuilt: lzy-restore '{}'", report.from, from_)
+                           : fmt::format("{}: is not visible from here, so it was not copied", report.from)};
       finished_(std::move(report));
     }
     if (missing_.empty() || !protect) return;
@@ -274,7 +282,8 @@ class SetCopier {
   std::uint32_t committed_members_ = 0;  // of the source; 0: it is not protected
   std::optional<Hash> source_root_;
   std::vector<std::pair<std::uint32_t, std::vector<int>>> mine_;  ///< members to copy; ranks that see them, if not this one
-  std::vector<std::uint32_t> missing_;  ///< members that the source has lost
+  std::vector<std::uint32_t> missing_;  ///< members that the source has lost, or that are not visible from here
+  std::vector<std::string> elsewhere_;  ///< the nodes that have them all, if they may be on others than those that are here
   bool apart_ = false;  ///< some rank copies a member that it does not see
   bool failed_ = false;
 };

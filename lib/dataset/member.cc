@@ -207,6 +207,7 @@ Status TellSidecar(const FileView& view, Summary& s) {
   s.superblock.copy = 0;
   s.superblock.extents.clear();
   s.info = EncodeInfo(sidecar.contents().info);
+  s.written_on = sidecar.contents().info.written_on;
   s.intent = sidecar.intent();
   LZY_ASSIGN_OR_RETURN(const FileStat made, sidecar.file().Stat());
   s.sidecar_bytes = sidecar.file_size();

@@ -22,10 +22,11 @@ struct Summary : FileFacts {
   bool recovered = false;  ///< the sidecar was lost, and has just been made again from a spare
   Superblock superblock;  ///< as in the sidecar, without what its copies differ in
   std::vector<std::uint8_t> info;
+  WrittenOn written_on;
   LZY_FIELDS(rank, present, stat, fault, fault_text, other_key, sidecar_path, sidecar_bytes, sidecar_uid, sidecar_gid, parity_base,
              part_paths, parts_there, part_obstacles, part_base, intent, prepared, recovered, superblock, superblock.stamp.birth_ns,
              superblock.key_id, superblock.seal, superblock.read_only_features, superblock.compact,
-             superblock.automatic_block_size, info)
+             superblock.automatic_block_size, info, written_on)
 };
 
 /// The data file; for reading if it cannot be had for writing. A member of a set is never a symbolic link, a shared

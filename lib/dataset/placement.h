@@ -23,6 +23,15 @@ enum class Placing {
   kHome,   ///< to the process of the member's own number, which is about to look for it there
 };
 
+/// Which absent members of a set are lost, though the nodes on which they were written take no part in the command, and may
+/// have them on disks of their own.
+struct LostNodes {
+  std::vector<std::string> named;  ///< nodes that are gone for good
+  bool all = false;                ///< all of them
+  /// All of them if the command runs on as many nodes as the set was written on: then others have taken their place.
+  bool replaced = false;
+};
+
 /// A member that is to be made again.
 struct LostMember {
   std::uint32_t rank = 0;

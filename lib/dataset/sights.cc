@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "comm/records.h"
 #include "names/lookup.h"
@@ -13,6 +15,14 @@
 namespace lzy {
 
 namespace {
+
+bool IsSameNode(std::string_view a, std::string_view b) {
+  if (a == b) return true;
+  const auto is_domain_of = [](std::string_view shorter, std::string_view longer) {
+    return !shorter.empty() && longer.starts_with(shorter) && longer.substr(shorter.size()).starts_with('.');
+  };
+  return is_domain_of(a, b) || is_domain_of(b, a);
+}
 
 // What a process sees a member as: of a set (as time or uuid tell), of a commit. Nothing where it has no usable
 // sidecar.
@@ -64,10 +74,36 @@ std::map<std::string, std::multiset<std::uint32_t>> ResidentsOf(const std::vecto
 
 }  // namespace
 
-Result<std::vector<std::vector<std::uint32_t>>> GatherSeen(Communicator& comm, const DatasetRef& ref) {
-  std::vector<std::uint32_t> mine;
-  for (const auto& [rank, path] : ref.members) mine.push_back(rank);
-  return AllGatherRecords(comm, mine);
+Result<Sights> GatherSights(Communicator& comm, const DatasetRef& ref) {
+  std::pair<std::string, std::vector<std::uint32_t>> mine{comm.ProcessorName(), {}};
+  for (const auto& [rank, path] : ref.members) mine.second.push_back(rank);
+  LZY_ASSIGN_OR_RETURN(auto all, AllGatherRecords(comm, mine));
+  Sights sights;
+  for (auto& [node, seen] : all) {
+    sights.nodes.push_back(std::move(node));
+    sights.seen.push_back(std::move(seen));
+  }
+  return sights;
+}
+
+// A member that was made again elsewhere has the only sidecar that says so. Of its former place, the others tell.
+void MemberNodes::Add(std::uint32_t rank, const std::vector<std::uint32_t>& group, const WrittenOn& on) {
+  if (on.nodes.size() != group.size()) return;
+  count = std::max(count, on.count);
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    if (group[i] == rank) own[rank] = on.nodes[i];
+    told.try_emplace(group[i], on.nodes[i]);
+  }
+}
+
+bool HasNode(const std::set<std::string>& nodes, const std::string& node) {
+  return std::ranges::any_of(nodes, [&](const std::string& one) { return IsSameNode(one, node); });
+}
+
+// What a process sees of a node on which none runs, it sees on a shared file system. There, what nobody sees is lost.
+bool MayBeElsewhere(const MemberNodes& members, const std::set<std::string>& here, const LostNodes& lost) {
+  if (members.count == 0 || lost.all || (lost.replaced && here.size() >= members.count)) return false;
+  return std::ranges::all_of(members.own, [&](const auto& member) { return HasNode(here, member.second); });
 }
 
 // Only members that several processes see can be there twice. Their generations are compared.

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "dataset/member.h"
@@ -16,8 +18,26 @@
 
 namespace lzy {
 
-/// Who sees which members: lists of ranks, by process.
-Result<std::vector<std::vector<std::uint32_t>>> GatherSeen(Communicator& comm, const DatasetRef& ref);
+/// Which members each process sees, and the name of its node; by process.
+struct Sights {
+  std::vector<std::vector<std::uint32_t>> seen;
+  std::vector<std::string> nodes;
+};
+Result<Sights> GatherSights(Communicator& comm, const DatasetRef& ref);
+
+/// What sidecars tell of where the members of a set were written (docs/design.md §6 "Partial sight").
+struct MemberNodes {
+  std::uint32_t count = 0;                    ///< nodes of the whole set; 0: no sidecar tells
+  std::map<std::uint32_t, std::string> own;   ///< by rank, as the member's own sidecar says: where it is
+  std::map<std::uint32_t, std::string> told;  ///< as sidecars of its group say
+  /// Takes in the sidecar of member `rank`. `group`: the ranks that it describes.
+  void Add(std::uint32_t rank, const std::vector<std::uint32_t>& group, const WrittenOn& on);
+};
+/// Whether absent members that were written on a node without a process of the command may be on its disk. `here`: nodes with
+/// a process. False if the file system is shared, if nothing is recorded, or if the user said that they are lost.
+bool MayBeElsewhere(const MemberNodes& members, const std::set<std::string>& here, const LostNodes& lost);
+/// Whether `nodes` has `node`. MPIs name a node in two ways: n1, or n1.cluster.
+bool HasNode(const std::set<std::string>& nodes, const std::string& node);
 
 /// Members of which nodes have files of their own: one that was away has its old one, when another was put in its
 /// place meanwhile. Leaves only those who see the newest. Where all processes see the same there is one file system,

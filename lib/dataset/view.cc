@@ -35,6 +35,10 @@ bool DatasetView::IsLeftover(const FileView& file) const {
   return of_another && !IsUnknownMember(file);
 }
 
+bool DatasetView::IsPartial() const {
+  return unknown_elsewhere || std::ranges::any_of(files(), &FileView::not_visible);
+}
+
 bool DatasetView::UnknownFilesAreThere() const {
   return std::ranges::all_of(unknown_ranks, [&](std::uint32_t rank) { return UnknownFile(rank) != nullptr; });
 }

@@ -80,6 +80,9 @@ struct FileView : FileFacts {
   std::string path;
   int owner = 0;      ///< rank of the communicator that reads and writes it
   bool seen = false;  ///< somebody sees data or sidecar
+  /// Set: nobody sees it, but it may be on the disk of a node on which no process runs: `written_on`.
+  bool not_visible = false;
+  std::string written_on;  ///< set: its node, as far as known
   Stamp stamp;  ///< as committed
   std::int64_t commit_clock_ns = 0;
   /// Set by Examine for a file that differs from its sidecar: the file that was committed with this content, by another
@@ -144,7 +147,13 @@ struct DatasetView {
   /// Where several nodes see members of a set that the others do not, and some are seen by none: the node of each
   /// process.
   std::vector<std::string> nodes;
+  /// Where no process sees all members that are seen, or some may be elsewhere: the nodes that have them, as far as known.
+  std::vector<std::string> needed_nodes;
+  std::uint32_t written_on = 0;  ///< set: on how many nodes; 0: not recorded
   std::vector<std::uint32_t> unknown_ranks;  ///< members of whose whole group no sidecar is left
+  bool unknown_elsewhere = false;  ///< those without a file may be on disks of nodes on which no process runs
+  /// Whether it is a set of which members may be elsewhere. Then nothing is written.
+  bool IsPartial() const;
   /// The file of such a member, which nothing is known of; null: it is gone, too.
   const FileView* UnknownFile(std::uint32_t rank) const;
   /// Whether `file`, one of `extras`, is such a member.
@@ -163,6 +172,7 @@ bool PartsMoved(const DatasetView& view);
 struct OpenRequest {
   bool write = false;  ///< open for writing and take the commit locks
   Placing placing = Placing::kApart;  ///< as in RestoreRequest
+  LostNodes lost = {};                ///< as in RestoreRequest
 };
 
 /// Opens what is there. Collective. To write, each owner takes the locks of its sidecars, and waits for them up to

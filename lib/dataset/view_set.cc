@@ -29,7 +29,9 @@ class SetOpener {
   Result<DatasetView> Run() {
     view_.ref = ref_;
     // First who sees and owns what, then what the sidecars say, then groups and layouts.
-    LZY_ASSIGN_OR_RETURN(seen_, GatherSeen(comm_, ref_));
+    LZY_ASSIGN_OR_RETURN(Sights sights, GatherSights(comm_, ref_));
+    seen_ = std::move(sights.seen);
+    nodes_ = std::move(sights.nodes);
     LZY_RETURN_IF_ERROR(DropOldSights(context_, ref_, seen_));
     owners_ = AssignOwners(seen_);
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return OpenOwn(); }));
@@ -42,7 +44,9 @@ class SetOpener {
     }
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return view_.committed ? ReadGroups() : TakeAll(); }));
     if (view_.committed) {
+      FindElsewhere();
       LZY_RETURN_IF_ERROR(PlaceMissing());
+      NameNodes();
       LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return MakeEnsembles(); }));
       LZY_RETURN_IF_ERROR(SplitGroups());
     }
@@ -232,6 +236,7 @@ class SetOpener {
         return {Code::kUnprotected,
                 fmt::format("{}: its sidecar does not describe a group", ExpandPattern(ref_.path, rank))};
       }
+      member_nodes_.Add(rank, info.groups[0], s.written_on);
       if (groups_.empty()) view_.info = info;
       groups_.emplace(info.groups[0], std::move(info));
     }
@@ -250,6 +255,36 @@ class SetOpener {
       if (!known.contains(rank)) view_.extras.push_back(TakeFile(rank));
     }
     return Status::Ok();
+  }
+
+  // docs/design.md §6 "Partial sight": absent members that may be on disks which no process sees.
+  void FindElsewhere() {
+    view_.written_on = member_nodes_.count;
+    const std::set<std::string> here(nodes_.begin(), nodes_.end());
+    if (!MayBeElsewhere(member_nodes_, here, request_.lost)) return;
+    const std::set<std::string> lost(request_.lost.named.begin(), request_.lost.named.end());
+    for (const std::uint32_t rank : missing_) {
+      const auto told = member_nodes_.told.find(rank);
+      if (told == member_nodes_.told.end() || HasNode(here, told->second) || HasNode(lost, told->second)) continue;
+      elsewhere_.emplace(rank, told->second);
+    }
+    // No sidecar tells where those are.
+    view_.unknown_elsewhere = here.size() + lost.size() < member_nodes_.count && !view_.UnknownFilesAreThere();
+  }
+
+  // For the next command, which must have a process on each.
+  void NameNodes() {
+    std::set<std::uint32_t> all;
+    for (const auto& ranks : seen_) all.insert(ranks.begin(), ranks.end());
+    const bool apart = std::ranges::none_of(seen_, [&](const auto& ranks) { return ranks.size() == all.size(); });
+    if (!apart && elsewhere_.empty() && !view_.unknown_elsewhere) return;
+    std::set<std::string> names;
+    for (const auto& [rank, owner] : owners_) names.insert(nodes_[static_cast<std::size_t>(owner)]);
+    for (const auto& [rank, owner] : missing_owner_) {
+      if (!elsewhere_.contains(rank)) names.insert(nodes_[static_cast<std::size_t>(owner)]);
+    }
+    for (const auto& [rank, node] : elsewhere_) names.insert(node);
+    view_.needed_nodes.assign(names.begin(), names.end());
   }
 
   // About: metadata as of the others.
@@ -289,6 +324,10 @@ class SetOpener {
     file.rank = rank;
     file.path = ExpandPattern(ref_.path, rank);
     file.owner = missing_owner_.at(rank);
+    if (const auto at = elsewhere_.find(rank); at != elsewhere_.end()) {
+      file.not_visible = true;
+      file.written_on = at->second;
+    }
     if (auto sidecar_path = SidecarPath(file.path); sidecar_path.ok()) file.sidecar_path = *sidecar_path;
     return file;
   }
@@ -319,6 +358,8 @@ class SetOpener {
         FileView file = members_.contains(ranks[i]) ? TakeFile(ranks[i]) : MissingFile(ranks[i]);
         if (!file.sidecar_usable() && file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
         file.stamp.size = info.members[i].size;
+        if (const auto own = member_nodes_.own.find(ranks[i]); own != member_nodes_.own.end()) file.written_on = own->second;
+        if (file.written_on.empty()) file.written_on = nodes_[static_cast<std::size_t>(file.owner)];
         if (!file.sidecar_usable()) {
           file.stamp.mtime_ns = info.members[i].mtime_ns;
           file.commit_clock_ns = ClockOfOthers();
@@ -367,6 +408,9 @@ class SetOpener {
   std::map<std::vector<std::uint32_t>, InfoRecord> groups_;  // by ranks
   std::vector<std::uint32_t> missing_;
   std::map<std::uint32_t, int> missing_owner_;
+  std::vector<std::string> nodes_;  // by process
+  MemberNodes member_nodes_;
+  std::map<std::uint32_t, std::string> elsewhere_;  // members that may be on other nodes, with these
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "engine/engine.h"
 #include "engine_fixture.h"
+#include "memory_files.h"
 #include "passing_files.h"
 #include "status_matchers.h"
 #include "thread_communicator.h"
@@ -130,6 +131,41 @@ TEST_F(CostsTest, OneFileCostsTheSameWhateverIsBesideIt) {
   if (kSanitized) return;
   Fill(10000);
   EXPECT_EQ(OfOneFile(), few);
+}
+
+// Such file systems do not tell which inodes a list has, either. No file of another name can be the one that a sidecar was made
+// for, so a program that fills a directory, and writes its files again, never looks around.
+TEST_F(CostsTest, WithoutBirthsAFileOfAProgramCostsTheSameWhateverIsBesideIt) {
+  MemoryFileSystem memory;
+  memory.without_births = true;
+  std::size_t files = 0;
+  ProtectRequest touched;
+  touched.touched = std::map<std::uint32_t, IntervalSet>{};
+  (*touched.touched)[0].AddWhole();
+  const auto write = [&](FileSystem& fs, bool is_new) {
+    const DatasetRef file{DatasetKind::kShared, fmt::format("d/f{}", is_new ? ++files : files), {}, {}};
+    for (const std::size_t bytes : {5000, 6000}) {
+      if (is_new && bytes == 5000) memory.Put(file.path, {});
+      EXPECT_OK(BeginEpoch(fs, options_, file.path, ""));
+      const auto now = fs.Open(file.path, OpenMode::kReadWrite);
+      ASSERT_OK(now);
+      ASSERT_OK((*now)->WriteAt(0, Bytes(bytes, static_cast<std::uint8_t>(files))));
+      ASSERT_OK(Protect({fs, alone_, options_}, file, touched).status);
+    }
+  };
+  const auto count = [&](std::size_t beside) {
+    while (files < beside) write(memory, true);
+    std::vector<std::uint64_t> counts;
+    for (const bool is_new : {true, false}) {
+      CountingFileSystem fs(memory);
+      write(fs, is_new);
+      counts.push_back(fs.operations());
+      EXPECT_EQ(fs.lists(), 0U);
+    }
+    return counts;
+  };
+  const auto few = count(5);
+  EXPECT_EQ(count(100), few);
 }
 
 // A file that is gone may have been renamed. A list tells that no file has its inode, so nothing is looked at.

@@ -53,6 +53,9 @@ struct RestoreRequest {
   std::string replica = {};
   /// Sets: by which process members are made that no process sees.
   Placing placing = Placing::kApart;
+  /// Sets: absent members that may be on other nodes are lost. The others keep all of the set from being written
+  /// (report.not_visible). `replaced` is always set.
+  LostNodes lost = {};
 };
 /// Makes lost files and sidecars again, and repairs damaged blocks. kBeyondRepair with nothing written if that is not
 /// possible, unless `salvage` is set.

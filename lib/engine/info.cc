@@ -46,6 +46,12 @@ void JudgeSizeAndTime(const FileView& file, Signs& signs, DatasetReport& report)
 // What is missing of one file, and what its intent says. Parts are looked at as this rank has them open: OpenDataset
 // has made sure that all ranks see the parts that rank 0 sees.
 void JudgeFile(const FileView& file, Signs& signs, DatasetReport& report) {
+  if (file.not_visible) {
+    report.not_visible.push_back({file.rank, file.path, file.written_on});
+    report.damage.push_back(Missing(file.path, file.rank, DamagePart::kData, file.stamp.size));
+    report.damage.back().cause = DamageCause::kNotVisible;
+    return;
+  }
   if (!file.present) report.damage.push_back(Missing(file.path, file.rank, DamagePart::kData, file.stamp.size));
   if (!file.sidecar_usable()) {
     Damage& damage = report.damage.emplace_back(Missing(file.sidecar_path, file.rank, DamagePart::kMetadata, 0));
@@ -67,11 +73,11 @@ void JudgeFile(const FileView& file, Signs& signs, DatasetReport& report) {
 void JudgeLosses(const Ensemble& ensemble, Signs& signs, DatasetReport& report) {
   const Layout& layout = *ensemble.layout;
   std::vector<bool> gone;
-  for (const FileView& file : ensemble.files) gone.push_back(!file.present);
+  for (const FileView& file : ensemble.files) gone.push_back(!file.present && !file.not_visible);
   if (std::ranges::count(gone, true) == 0) return;
   const auto parity_lost = [&](std::uint32_t device, std::uint64_t unit_row) {
     const FileView& file = ensemble.files[layout.file_of(device)];
-    if (!file.parts) return !file.sidecar_usable();
+    if (!file.parts) return !file.sidecar_usable() && !file.not_visible;
     const std::uint64_t unit = layout.ParityBlock(device, unit_row, 0).offset / layout.unit();
     return file.parts->part(unit % file.part_paths.size()) == nullptr;
   };
@@ -111,6 +117,12 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
       report.unchecked.push_back({file->path, 0, file->stat.size});
       continue;
     }
+    if (view->unknown_elsewhere) {
+      report.not_visible.push_back({rank, ExpandPattern(dataset.path, rank), ""});
+      report.damage.push_back(Missing(ExpandPattern(dataset.path, rank), rank, DamagePart::kData, 0));
+      report.damage.back().cause = DamageCause::kNotVisible;
+      continue;
+    }
     signs.beyond_repair = true;
     Damage& damage =
         report.damage.emplace_back(Missing(ExpandPattern(dataset.path, rank), rank, DamagePart::kData, 0));
@@ -118,13 +130,14 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
   }
   report.in_epoch = signs.at_risk;
   // The gravest sign decides. What is in report.damage here is lost; edits are only in the signs.
-  const bool damaged = signs.repair_unfinished || !report.damage.empty();
+  const bool damaged = signs.repair_unfinished || report.damage.size() > report.not_visible.size();
   report.state = signs.beyond_repair ? DatasetState::kUnrepairable
                  : report.unjudged   ? DatasetState::kUnprotected
                  : damaged           ? DatasetState::kDamaged
                  : signs.at_risk     ? DatasetState::kAtRisk
                  : signs.stale       ? DatasetState::kStale
-                                     : DatasetState::kIntact;
+                 : report.not_visible.empty() ? DatasetState::kIntact
+                                              : DatasetState::kUnprotected;
   return report;
 }
 

@@ -37,6 +37,7 @@ struct Job {
   bool mend = false;
   bool dry_run = false;
   Placing placing = Placing::kApart;
+  LostNodes lost = {};
   MendRequest request = {};
   std::optional<PortionRequest> portion = {};
   double encode = 0;
@@ -208,7 +209,7 @@ Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& datase
   // writes.
   if (!status.ok() && status.code() != Code::kBusy) {
     view = DatasetView();  // and with it the locks
-    LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {/*write=*/true, job.placing}));
+    LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {/*write=*/true, job.placing, job.lost}));
     return false;
   }
   report = std::move(attempt);
@@ -220,7 +221,7 @@ Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& datase
 void TellPlaces(const DatasetView& view, DatasetReport& report) {
   if (view.nodes.empty()) return;
   for (const FileView& file : view.files()) {
-    if (!file.seen) report.placed.push_back({file.rank, file.path, view.nodes[static_cast<std::size_t>(file.owner)]});
+    if (!file.seen && !file.not_visible) report.placed.push_back({file.rank, file.path, view.nodes[static_cast<std::size_t>(file.owner)]});
   }
 }
 
@@ -353,7 +354,7 @@ Result<bool> HasMovedSidecar(const Context& context, const DatasetRef& dataset) 
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   const bool write = job.mend && !job.dry_run;
   if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));
-  LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write, job.placing}));
+  LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write, job.placing, job.lost}));
   if (job.leave_written && LeaveForLater(view, report)) return Status::Ok();
   if (!job.parts_left.empty()) LeaveMissingParts(job.parts_left, view);
   if (job.request.create_missing) TellPlaces(view, report);
@@ -384,7 +385,9 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     LZY_RETURN_IF_ERROR(LookInReplica(context, view, job, place, findings, report));
     request.replica = &place;
   }
+  if (view.IsPartial()) request.devices.clear();  // whether they can be rebuilt cannot be told
   LZY_RETURN_IF_ERROR(JudgeFindings(context, view, findings, request, report));
+  if (write && view.IsPartial()) return Status::Ok();
   if (!write) {
     if (!job.replica.empty()) {
       LZY_ASSIGN_OR_RETURN(const MendPlan plan, PlanMending(view, findings, request));
@@ -396,6 +399,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
         report.warnings.push_back(
             fmt::format("{}: was being written or committed while it was read; verify it again", dataset.path));
         for (Damage& d : report.damage) {
+          if (d.cause == DamageCause::kNotVisible) continue;
           d.cause = DamageCause::kAtRisk;
           d.beyond_repair = false;
         }
@@ -506,6 +510,8 @@ DatasetReport Restore(const Context& context, const DatasetRef& dataset, const R
   job.mend = true;
   job.dry_run = request.dry_run;
   job.placing = request.placing;
+  job.lost = request.lost;
+  job.lost.replaced = true;
   job.replica = request.replica;
   job.request.create_missing = true;
   job.request.force = request.force;

@@ -138,10 +138,11 @@ struct Assessment {
   bool unjudged = false;       ///< hashes are lost, so something cannot be checked
   bool stale = false;
   bool at_risk = false;
+  bool not_visible = false;  ///< members may be on other nodes
 
   /// Takes one finding into account.
   void Count(DamageCause cause, DamagePart part);
-  /// The gravest of these wins. If hashes are lost, damage of parity and metadata alone says nothing about the data.
+  /// The gravest of these wins; not to see all is graver than to be intact only. If hashes are lost, damage of parity and metadata alone says nothing about the data.
   DatasetState State() const;
 };
 

@@ -90,8 +90,9 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
           const Layout::DeviceRow at = layout.Locate(parity, f, i);
           // Padding of the parity region belongs to no row.
           if (parity && (at.row.unit_row >= layout.unit_rows(at.row.group) || layout.RowLength(at.row) == 0)) continue;
-          const DamageCause cause = parity ? CauseOfParity(bad.fault)
-                                           : CauseOf(file, bad.fault, {i * layout.block_size(), layout.block_size()});
+          const DamageCause cause = file.not_visible ? DamageCause::kNotVisible
+                                    : parity         ? CauseOfParity(bad.fault)
+                                                     : CauseOf(file, bad.fault, {i * layout.block_size(), layout.block_size()});
           const bool unknown = bad.unproven && bad.fault == BlockFault::kHash && cause == DamageCause::kHash;
           lost.push_back({at.row.group, at.row.unit_row, at.row.slice, at.device, parity, cause, bad.unproven, unknown,
                           bad.fault == BlockFault::kForsaken, !parity && Contains(findings[f].in_replica, i)});
@@ -113,14 +114,15 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
       if (IsEdit(lost[i].cause)) edited = lost[i].cause;
     }
     for (std::size_t i = begin; i < end && edited; ++i) {
-      if (lost[i].parity) lost[i].cause = *edited;
+      if (lost[i].parity && lost[i].cause != DamageCause::kNotVisible) lost[i].cause = *edited;
     }
   });
   return lost;
 }
 
 std::size_t CountForParity(std::span<const LostBlock> row) {
-  return static_cast<std::size_t>(std::ranges::count_if(row, [](const LostBlock& block) { return !block.in_replica; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      row, [](const LostBlock& block) { return !block.in_replica && block.cause != DamageCause::kNotVisible; }));
 }
 
 // Decided before anything is written, from agreed findings. All rows with lost hashes must have right data and an
@@ -163,7 +165,10 @@ void MergeDamage(std::vector<Damage>& damage) {
 
 void Assessment::Count(DamageCause cause, DamagePart part) {
   bool& damaged = part == DamagePart::kData ? data_damaged : other_damaged;
-  (cause == DamageCause::kStale ? stale : cause == DamageCause::kAtRisk ? at_risk : damaged) = true;
+  (cause == DamageCause::kStale        ? stale
+   : cause == DamageCause::kAtRisk     ? at_risk
+   : cause == DamageCause::kNotVisible ? not_visible
+                                       : damaged) = true;
 }
 
 DatasetState Assessment::State() const {
@@ -171,7 +176,8 @@ DatasetState Assessment::State() const {
   if (beyond) return DatasetState::kUnrepairable;
   if (data_damaged) return DatasetState::kDamaged;
   if (unjudged) return edits == DatasetState::kIntact ? DatasetState::kUnprotected : edits;
-  return other_damaged ? DatasetState::kDamaged : edits;
+  if (other_damaged) return DatasetState::kDamaged;
+  return not_visible && edits == DatasetState::kIntact ? DatasetState::kUnprotected : edits;
 }
 
 // Also from a superblock alone, of a commit that was just made (Protector::FillReport).
@@ -218,6 +224,7 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   report.kind = view.ref.kind;
   report.gone = view.ref.kind == DatasetKind::kShared && !view.ensembles[0].files[0].present;
   report.warnings.insert(report.warnings.end(), view.warnings.begin(), view.warnings.end());
+  report.needed_nodes = view.needed_nodes;
   report.bytes = view.data_bytes();
   for (const FileView& file : view.files()) {
     report.sidecar_bytes += file.sidecar_bytes;
@@ -273,6 +280,7 @@ class Describer {
       unchecked_[file->path].Add({0, file->stat.size});
       return;
     }
+    if (view_.unknown_elsewhere) return AddNotVisible(ExpandPattern(view_.ref.path, rank), rank, 0, "");
     sum_.beyond = true;
     Put(ExpandPattern(view_.ref.path, rank), rank, DamagePart::kData, {0, 0}, DamageCause::kMissing).beyond_repair = true;
   }
@@ -325,6 +333,7 @@ class Describer {
       if (!block.parity) unchecked_[file.path].Add({place.offset, place.offset + place.length});
       return;
     }
+    if (block.cause == DamageCause::kNotVisible) return;  // told once for the member: AddOfFile
     const PlaceInFile where = block.parity ? ParityPlace(file, layout.unit(), place.offset) : PlaceInFile{file.path, place.offset};
     Damage& d = Put(where.path, device, block.parity ? DamagePart::kParity : DamagePart::kData, {where.offset, place.length},
                     block.cause);
@@ -333,6 +342,12 @@ class Describer {
     d.beyond_repair = beyond && !block.in_replica && !IsEdit(block.cause);
     sum_.beyond = sum_.beyond || d.beyond_repair;
     sum_.Count(block.cause, d.part);
+  }
+
+  void AddNotVisible(const std::string& path, std::uint32_t rank, std::uint64_t size, const std::string& node) {
+    Put(path, rank, DamagePart::kData, {0, size}, DamageCause::kNotVisible);
+    sum_.Count(DamageCause::kNotVisible, DamagePart::kData);
+    report_.not_visible.push_back({rank, path, node});
   }
 
   // Blocks of which a second reading was right. Nothing is to be done; the user should know of the device.
@@ -352,6 +367,7 @@ class Describer {
 
   // What is about the file as a whole: it is missing, too long, or its metadata are damaged.
   void AddOfFile(const FileView& file, bool empty, const FileFindings& found) {
+    if (file.not_visible) return AddNotVisible(file.path, file.rank, file.stamp.size, file.written_on);
     if (!file.present && empty) {  // it has no blocks to miss, but it is missing
       Put(file.path, DeviceOf(file), DamagePart::kData, {0, 0}, DamageCause::kMissing);
       sum_.data_damaged = true;

@@ -65,7 +65,7 @@ class Assumption {
   // False where something else is wrong, or nothing.
   bool Suppose(Findings& findings) const {
     bool any = false;
-    if (!view_.unknown_ranks.empty()) return false;
+    if (!view_.unknown_ranks.empty() || view_.IsPartial()) return false;
     for (const Ensemble& ensemble : view_.ensembles) {
       const Layout& layout = *ensemble.layout;
       auto& files = findings.files.emplace_back(ensemble.files.size());

@@ -122,6 +122,12 @@ Status Mender::Plan() {
 // where a file could not be opened.
 Status Mender::OpenEnsemble(std::size_t e) {
   Ensemble& ensemble = view_.ensembles[e];
+  // Before any note of a repair is set. A file that cannot be written was opened for reading.
+  LZY_RETURN_IF_ERROR(ForEachFile(ensemble, [&](std::uint32_t f) {
+    const FilePlan& plan = *mends_[e][f].plan;
+    const bool writes = Writer(ensemble.files[f]) && (plan.data_in_place || plan.cut_tail);
+    return writes ? context_.fs.Open(ensemble.files[f].path, OpenMode::kReadWrite, /*follow=*/shared()).status() : Status::Ok();
+  }));
   LZY_RETURN_IF_ERROR(ForEachFile(ensemble, [&](std::uint32_t f) {
     return Mine(ensemble.files[f]) && mends_[e][f].plan->any() ? OpenOutputs(ensemble, e, f) : Status::Ok();
   }));

@@ -117,6 +117,8 @@ SidecarContents Mender::FreshContents(const Ensemble& ensemble, std::uint32_t f)
   contents.info.groups.assign(1, {});
   for (const FileView& member : ensemble.files) contents.info.groups[0].push_back(member.rank);
   contents.info.members = ensemble.records;
+  contents.info.written_on = {view_.written_on, {}};
+  for (const FileView& member : ensemble.files) contents.info.written_on.nodes.push_back(member.written_on);
   // The path of this member to the root of the dataset, from the roots that survivors record.
   std::vector<Hash> roots(view_.superblock.members);
   std::uint64_t bytes = 0;

@@ -41,6 +41,7 @@ enum class HashTag : std::uint8_t {
   kIntent = 0x12,
   kScratchPage = 0x13,  ///< only in files without a name (encode/leaves)
   kObjectIndex = 0x14,  ///< only in an index of objects
+  kNodes = 0x15,
   kTransferLeaf = 0x20,  ///< this one and the next two are of messages (docs/exchange.md), and never on disk
   kTransferMessage = 0x21,
   kTransferNode = 0x28,  ///< + level (1..7)

@@ -206,8 +206,10 @@ std::string Directory::FindSidecarOf(const std::string& name) {
   const bool looks_new = LooksNew(*data);
   if (!has_own && looks_new) return "";
   if (peek != nullptr && Claims(*data, own, *peek)) return own;
-  if (!Around().status().ok()) return has_own ? own : "";
-  if (!looks_new || data->birth_ns == 0) {
+  // Where births tell nothing, no other sidecar can be known to be of this file: a look around would find none.
+  const bool may_be_renamed = TellsFilesApart(data->birth_ns);
+  if (may_be_renamed && !Around().status().ok()) return has_own ? own : "";
+  if (may_be_renamed && !looks_new) {
     // Several sidecars may claim one inode. A stamp wins at once; among the others, the latest commit.
     std::string latest;
     for (const std::string& sidecar : SidecarsFor(data->inode)) {
@@ -292,6 +294,7 @@ std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
     const auto owner = DataPathOf(sidecar);
     // A sidecar that was never committed and has a temporary name is just being made.
     if (!peek.ok() || (!peek->committed && !owner) || HomeByStamp(sidecar)) return std::nullopt;
+    if (!TellsFilesApart(peek->stamp.birth_ns)) return std::nullopt;
     // The file of the sidecar's own name speaks against it if it took the place of a member that was moved away.
     const auto namesake = owner ? StatOf(*owner) : std::nullopt;
     if (namesake && IsClaimed(sidecar, *peek)) return std::nullopt;
@@ -323,6 +326,7 @@ std::optional<std::string> Directory::HomeByStamp(const std::string& sidecar) {
       const auto namesake = StatOf(*owner);  // it may be gone by now
       return namesake && HasSizeAndTime(*namesake, peek->stamp) ? owner : std::nullopt;
     }
+    if (!TellsFilesApart(peek->stamp.birth_ns)) return std::nullopt;
     for (const std::string& name : FilesOf(peek->stamp.inode)) {
       const auto file = StatOf(name);
       if (!file || !IsStamped(*file, peek->stamp)) continue;
@@ -352,7 +356,8 @@ std::optional<std::string> Directory::HomeByContent(const std::string& sidecar) 
     return name;
   };
   // Renamed onto a file of equal size and mtime: by its stamp it has the sidecar of that one.
-  for (const std::string& name : FilesOf(peek->stamp.inode)) {
+  const auto same_inode = TellsFilesApart(peek->stamp.birth_ns) ? FilesOf(peek->stamp.inode) : std::vector<std::string>();
+  for (const std::string& name : same_inode) {
     const auto file = StatOf(name);
     if (file && IsStamped(*file, peek->stamp) && !IsExchanged(name, sidecar, *peek) && holds(name)) return remember(name);
   }

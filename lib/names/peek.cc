@@ -72,9 +72,13 @@ Result<Peek> PeekQuickly(File& opened) {
 
 }  // namespace
 
-bool IsSameFile(const FileStat& file, const Stamp& stamp) {
+bool TellsFilesApart(std::int64_t birth_ns) {
   constexpr std::int64_t kSecond = 1'000'000'000;
-  return file.inode == stamp.inode && file.birth_ns == stamp.birth_ns && file.birth_ns % kSecond != 0;
+  return birth_ns % kSecond != 0;
+}
+
+bool IsSameFile(const FileStat& file, const Stamp& stamp) {
+  return file.inode == stamp.inode && file.birth_ns == stamp.birth_ns && TellsFilesApart(file.birth_ns);
 }
 
 bool HasSizeAndTime(const FileStat& file, const Stamp& stamp) {

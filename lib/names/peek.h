@@ -31,6 +31,9 @@ Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path);
 /// The same of a sidecar that was opened for reading: by one read if it is small.
 Result<Peek> PeekSidecar(FileSystem& fs, File& file);
 
+/// Whether a time of birth can prove that a file is the same: it is known, and not in whole seconds. No file of another name is
+/// ever found by a stamp with another one, so nobody needs to look for it (most network file systems and FUSE).
+bool TellsFilesApart(std::int64_t birth_ns);
 /// Whether `file` is the one that `stamp` was taken of, whatever was written to it since: inode and time of birth are
 /// known and the same. File systems give an inode out again, so an inode alone proves nothing. Nor does a birth in whole
 /// seconds: file systems with such a clock make many files within one. The device number does not count, because it

@@ -365,7 +365,10 @@ Status Survey::WalkPattern(const std::vector<std::string>& components, std::size
   };
   if (component.find('*') == std::string::npos && !HasRankPlaceholder(component)) {
     const std::string name = ExpandPattern(component, 0);
-    if (last && !fs_.Stat(JoinPath(directory, name)).ok() && !IsThere(JoinPath(directory, name))) return Status::Ok();
+    const Status looked = last ? fs_.Stat(JoinPath(directory, name)).status() : Status::Ok();
+    // Behind a link that is not followed there may be members, too. One such link tells of all.
+    if (looked.code() == Code::kIo && troubles_.empty() && fs_.ReadLink(directory).ok()) troubles_.push_back(looked);
+    if (!looked.ok() && !IsThere(JoinPath(directory, name))) return Status::Ok();
     return step(name, component, rank);
   }
   const auto stat = fs_.Stat(directory.empty() ? "." : directory);
@@ -457,6 +460,7 @@ Status Survey::AddPattern(const std::string& pattern) {
   }
   if (!found_.empty()) return Status::Ok();
   if (IsThere(pattern)) return AddPath(pattern);  // a file whose name happens to look like a pattern
+  if (!troubles_.empty()) return Status::Ok();  // perhaps it matches what could not be looked into
   return {
       Code::kInvalidArgument,
       fmt::format("pattern '{}' matches no file and no sidecar: %r stands for the rank in decimal, %04r for it padded "

@@ -52,7 +52,7 @@ const char* Name(DamagePart part) {
 }
 
 const char* Name(DamageCause cause) {
-  return NameOf(cause, std::array{"hash", "unreadable", "missing", "stale", "at-risk", "unknown", "encoding"});
+  return NameOf(cause, std::array{"hash", "unreadable", "missing", "stale", "at-risk", "not-visible", "encoding"});
 }
 
 const char* Name(StampNote note) {

@@ -31,9 +31,9 @@ enum class DatasetState { kIntact, kDamaged, kUnrepairable, kStale, kAtRisk, kUn
 /// Metadata are those of the sidecar, and the spares of it in device directories.
 enum class DamagePart { kData, kParity, kMetadata };
 /// Why a block is not as committed: the line of the table in docs/design.md §8 that applies.
-/// kEncoding: parity, often with the right hash, that is not what the data of its row give. 5 is kept for members that are
-/// not visible.
-enum class DamageCause { kHash, kUnreadable, kMissing, kStale, kAtRisk, kEncoding = 6 };
+/// kNotVisible: a member of a set that no process sees, and that may be on another node (report.not_visible).
+/// kEncoding: parity, often with the right hash, that is not what the data of its row give.
+enum class DamageCause { kHash, kUnreadable, kMissing, kStale, kAtRisk, kNotVisible, kEncoding };
 
 /// What a check of an intact dataset found of the stamps by which edits are told from damage. kRacy: the last commit came
 /// within the tick of the last change, so edits after it may not show. kTimesDiffer: the times of a file are not those of
@@ -79,9 +79,9 @@ struct Damage {
              domain)
 };
 
-/// Whether the block is damaged on the device: neither an edit nor one that was read wrong only once.
+/// Whether the block is damaged on the device: neither an edit nor one that was read wrong only once, nor on another node.
 inline bool IsLastingDamage(const Damage& damage) {
-  return !damage.transient && !IsEdit(damage.cause);
+  return !damage.transient && !IsEdit(damage.cause) && damage.cause != DamageCause::kNotVisible;
 }
 
 /// Seconds of one operation, the slowest rank's.
@@ -181,6 +181,11 @@ struct DatasetReport {
   bool in_epoch = false;              ///< Info: some file has an epoch's intent, whatever else is wrong
   /// Restore, where nodes have disks of their own: the members that were nowhere, and the nodes that have them now.
   std::vector<GroupMap::Device> placed;
+  /// Members of a set that no process sees, and that may be on the disks of other nodes: `domain` is the node, as far as
+  /// known. Nothing was written then.
+  std::vector<GroupMap::Device> not_visible;
+  /// If no process sees all members: the nodes that have them, as far as known. The next command needs a process on each.
+  std::vector<std::string> needed_nodes;
   /// Restore: bytes that were taken from a replica, or, by a dry run, would be.
   std::uint64_t from_replica = 0;
   /// Verify: what was compared with its hashes. The state is that of these rows.
@@ -213,7 +218,7 @@ struct DatasetReport {
 
   LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
              sidecar_bytes, unsealed, key, uuid, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, another,
-             holds_another, gone, warnings, map, in_epoch, placed, from_replica, portion, stamps, left_for_later, skipped, bytes_read, bytes_captured,
+             holds_another, gone, warnings, map, in_epoch, placed, not_visible, needed_nodes, from_replica, portion, stamps, left_for_later, skipped, bytes_read, bytes_captured,
              bytes_encoded, parity_compared, captures_count, committed, planned, removed, repair_first, kept_intents, phases, status)
 };
 

@@ -104,6 +104,7 @@ TEST(Names, StatesPartsAndCausesHaveTheDocumentedNames) {
   EXPECT_STREQ(Name(DamageCause::kUnreadable), "unreadable");
   EXPECT_STREQ(Name(DamageCause::kAtRisk), "at-risk");
   EXPECT_STREQ(Name(DamageCause::kEncoding), "encoding");
+  EXPECT_STREQ(Name(DamageCause::kNotVisible), "not-visible");
 }
 
 }  // namespace

@@ -133,6 +133,9 @@ Status Sidecar::WriteCopy(std::uint32_t copy, const SidecarContents& contents, S
       case ExtentKind::kInfo:
         LZY_RETURN_IF_ERROR(file_->WriteAt(e.offset, EncodeInfo(contents.info)));
         break;
+      case ExtentKind::kNodes:
+        LZY_RETURN_IF_ERROR(file_->WriteAt(e.offset, EncodeNodes(contents.info)));
+        break;
       case ExtentKind::kDataLevel:
         LZY_RETURN_IF_ERROR(WriteLevel(*file_, e, contents.data_tree));
         break;

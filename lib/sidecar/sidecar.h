@@ -163,6 +163,7 @@ class Sidecar {
   /// Its steps. The first fills extents_ and copy_whole_.
   Copies CopiesOf(const Superblocks& found, const Superblock& best);
   Status ReadInfo(const Copies& same, const Superblock& best);
+  void ReadNodes(const Copies& same);
   Status ReadTrees(const Copies& same, const Superblock& best);
   /// The same for LoadPaged; false if the top of a tree cannot be had.
   Result<bool> ReferToTrees(const Copies& same, const Superblock& best);

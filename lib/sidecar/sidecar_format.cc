@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "base/node.h"
 #include "sidecar/names.h"
@@ -180,7 +181,7 @@ Status CheckExtents(const Superblock& sb) {
   std::size_t parity = 0, intent = 0;
   std::uint64_t intent_at = 0;
   for (const Extent& e : sb.extents) {
-    if (e.kind < ExtentKind::kInfo || e.kind > ExtentKind::kParity) continue;
+    if (e.kind < ExtentKind::kInfo || e.kind > ExtentKind::kNodes) continue;
     if (e.capacity > 0) taken.emplace_back(e.offset, e.offset + e.capacity);
     if (e.kind == ExtentKind::kIntent) intent_at = e.offset;
     if (e.kind == ExtentKind::kIntent && ++intent > 1) return Impossible("number of intent extents", intent);
@@ -382,6 +383,31 @@ Result<InfoRecord> DecodeInfo(ByteSpan bytes) {
             fmt::format("info record names '{}', which may lead outside its directory: refused", info.name)};
   }
   return info;
+}
+
+// Most often a member's failure domain is its node, so nothing is written twice.
+std::vector<std::uint8_t> EncodeNodes(const InfoRecord& info) {
+  const WrittenOn& on = info.written_on;
+  if (on.count == 0) return {};
+  const bool as_domains = std::ranges::equal(on.nodes, info.members, {}, {}, &MemberRecord::domain);
+  ByteWriter out;
+  out.Put(on.count);
+  PutRecord(out, as_domains ? std::vector<std::string>() : on.nodes);
+  PutRecord(out, HashBytes(HashTag::kNodes, 0, out.bytes()));
+  return std::move(out.bytes());
+}
+
+Result<WrittenOn> DecodeNodes(ByteSpan bytes, const InfoRecord& info) {
+  const Status corrupt(Code::kCorrupt, "info record is malformed");
+  if (bytes.size() < sizeof(Hash) || !HasItsHash(bytes, HashTag::kNodes, 0)) return corrupt;
+  ByteReader in(bytes.first(bytes.size() - sizeof(Hash)));
+  WrittenOn on;
+  on.count = in.Get<std::uint32_t>();
+  GetRecord(in, on.nodes);
+  if (!in.ok() || in.remaining() > 0 || on.count == 0 || !std::ranges::all_of(on.nodes, IsName)) return corrupt;
+  if (on.nodes.empty()) std::ranges::transform(info.members, std::back_inserter(on.nodes), &MemberRecord::domain);
+  if (on.nodes.size() != info.members.size()) return corrupt;
+  return on;
 }
 
 std::vector<std::uint8_t> EncodeIntent(const Intent& intent, std::uint32_t page) {

@@ -76,7 +76,7 @@ constexpr bool IsRacy(const Stamp& stamp, std::int64_t clock_ns) {
   return clock_ns != 0 && stamp.mtime_ns >= clock_ns;
 }
 
-enum class ExtentKind : std::uint16_t { kInfo = 1, kIntent = 2, kDataLevel = 3, kParityLevel = 4, kParity = 5 };
+enum class ExtentKind : std::uint16_t { kInfo = 1, kIntent = 2, kDataLevel = 3, kParityLevel = 4, kParity = 5, kNodes = 6 };
 
 /// Where a part of one copy lies in the sidecar file, in bytes. `level`: of a tree. `length` is used, `capacity`
 /// reserved.
@@ -214,6 +214,14 @@ struct Parts {
   }
 };
 
+/// On which nodes a set was written (docs/format.md §5 "Nodes"). A member that nobody sees may be on the disk of one of
+/// them. Older versions record nothing.
+struct WrittenOn {
+  std::uint32_t count = 0;         ///< nodes of the whole set; 0: nothing is recorded
+  std::vector<std::string> nodes;  ///< by member of the group, as InfoRecord::members; empty if nothing is recorded
+  LZY_FIELDS(count, nodes)
+};
+
 /// docs/format.md §5.
 struct InfoRecord {
   /// Base name of a shared file; the path pattern of a set, from its first component with a placeholder on.
@@ -224,6 +232,7 @@ struct InfoRecord {
   std::vector<MemberRecord> members;
   Tree::Proof path;
   Parts parts;
+  WrittenOn written_on;  ///< in an extent of its own
   LZY_FIELDS(name, stripe_option, group_option, groups, members, path)  ///< and then the parts, if there are any
 };
 
@@ -231,6 +240,11 @@ std::vector<std::uint8_t> EncodeInfo(const InfoRecord& info);
 /// kCorrupt if the record is malformed, or if a name in it could lead out of the directory to which it is joined. The
 /// hash of the record is the caller's to check.
 Result<InfoRecord> DecodeInfo(ByteSpan bytes);
+
+/// What info.written_on says, with its hash; nothing if nothing is recorded.
+std::vector<std::uint8_t> EncodeNodes(const InfoRecord& info);
+/// For `info`, whose members are known. kCorrupt if the hash or the number of nodes is wrong.
+Result<WrittenOn> DecodeNodes(ByteSpan bytes, const InfoRecord& info);
 
 // Flags of an intent (docs/format.md §8).
 inline constexpr std::uint32_t kIntentWholeFile = 1;

@@ -29,6 +29,32 @@ TEST(SuperblockFormat, RoundTrip) {
   }
 }
 
+TEST(NodesFormat, NamesOfDomainsAreNotWrittenTwice) {
+  InfoRecord info = MakeContents(2, 100, 30, 1, DatasetKind::kSet).info;
+  const auto as_domain = EncodeNodes(info);
+  EXPECT_EQ(as_domain.size(), 4 + 4 + sizeof(Hash));
+  info.written_on.nodes = {"n1"};
+  const auto other = EncodeNodes(info);
+  EXPECT_EQ(other.size(), 4 + 4 + 4 + 2 + sizeof(Hash));
+  for (const auto& bytes : {as_domain, other}) {
+    const auto back = DecodeNodes(bytes, info);
+    ASSERT_OK(back);
+    EXPECT_EQ(back->count, 3U);
+    EXPECT_EQ(back->nodes, std::vector<std::string>{bytes == other ? "n1" : "node7"});
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      auto flipped = bytes;
+      flipped[i] ^= 1;
+      EXPECT_CODE(DecodeNodes(flipped, info), Code::kCorrupt);
+      EXPECT_CODE(DecodeNodes(ByteSpan(bytes).first(i), info), Code::kCorrupt);
+    }
+  }
+  // With the right hash, but not of this group.
+  info.members.push_back(info.members[0]);
+  EXPECT_CODE(DecodeNodes(other, info), Code::kCorrupt);
+  info.written_on = {};
+  EXPECT_TRUE(EncodeNodes(info).empty());
+}
+
 // The seal must not depend on it: an older lzy writes the copies again without the bit.
 TEST(SuperblockFormat, TellsThatTheBlockSizeIsAutomatic) {
   Superblock sb = MakeContents(9, 100, 30, 1).superblock;

@@ -260,6 +260,7 @@ Status Sidecar::ReadGeneration(const Superblocks& found, const Superblock& best)
   intent_.reset();
   const Copies same = CopiesOf(found, best);
   LZY_RETURN_IF_ERROR(ReadInfo(same, best));
+  ReadNodes(same);
   ReadIntent(best);
   // Before the first commit there are no trees.
   return committed() ? ReadTrees(same, best) : Status::Ok();
@@ -323,6 +324,26 @@ Status Sidecar::ReadInfo(const Copies& same, const Superblock& best) {
   }
   if (have_info) return Status::Ok();
   return !unreadable.ok() ? unreadable : Status(Code::kUnprotected, "no copy of the info record is intact");
+}
+
+// As the info record, but the sidecar can do without: then nothing is known of nodes, as with older versions.
+void Sidecar::ReadNodes(const Copies& same) {
+  for (std::uint32_t c = 0; c < same.size(); ++c) {
+    const Extent* e = same[c] == nullptr ? nullptr : FindExtent(*same[c], ExtentKind::kNodes);
+    if (e == nullptr) continue;
+    std::vector<std::uint8_t> bytes;
+    if (e->length <= kMaxInfoBytes && e->offset + e->length <= size_) {
+      bytes.resize(e->length);
+      (void)ReadLenient(*file_, e->offset, bytes);
+    }
+    auto nodes = DecodeNodes(bytes, contents_.info);
+    if (!nodes.ok()) {
+      copy_whole_[c] = false;
+      damage_.push_back({e->offset, e->length, "record of nodes"});
+    } else if (contents_.info.written_on.count == 0) {
+      contents_.info.written_on = std::move(nodes).value();
+    }
+  }
 }
 
 // Counts are bounded by what the file can hold before anything is allocated.

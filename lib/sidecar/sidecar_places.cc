@@ -37,7 +37,7 @@ std::uint64_t LevelsLength(const Tree& tree) {
 // Of one copy.
 std::uint64_t MetadataLength(const SidecarContents& contents, std::size_t superblock) {
   return superblock + RoundUp(EncodeInfo(contents.info).size(), sizeof(Hash)) + LevelsLength(contents.data_tree) +
-         LevelsLength(contents.parity_tree);
+         LevelsLength(contents.parity_tree) + RoundUp(EncodeNodes(contents.info).size(), sizeof(Hash));
 }
 
 // Where the parity region begins in the ordinary form: behind the copies and the intent pages. On real stripes it
@@ -77,8 +77,8 @@ bool Sidecar::FitsCompact(const SidecarContents& shape) {
   const Superblock& sb = shape.superblock;
   const bool small = sb.compact && sb.state == SidecarState::kCommitted && sb.stamp.size <= kMaxCompactData;
   const bool here = sb.placement == ParityPlacement::kPooled || sb.placement == ParityPlacement::kPerDevice;
-  // Info, intent, parity, and the levels of two trees.
-  const std::size_t extents = 3 + shape.data_tree.counts().size() + shape.parity_tree.counts().size();
+  // Info, nodes, intent, parity, and the levels of two trees.
+  const std::size_t extents = 4 + shape.data_tree.counts().size() + shape.parity_tree.counts().size();
   return small && here && extents <= kMaxCompactExtents &&
          MetadataLength(shape, kCompactSuperblockSize) <= kCompactPage &&
          CompactPlaces(shape).spacing <= kMaxCompactSpacing;
@@ -106,6 +106,7 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
     for (std::size_t l = 0; l < shape.parity_tree.counts().size(); ++l) {
       add(ExtentKind::kParityLevel, l, shape.parity_tree.counts()[l] * sizeof(Hash));
     }
+    if (const std::size_t nodes = EncodeNodes(shape.info).size(); nodes > 0) add(ExtentKind::kNodes, 0, nodes);
     list.push_back({ExtentKind::kIntent, 0, 0, places.intent_at, kIntentBytes, kIntentBytes});
     // What was never committed has no parity. Empty parity has no extent.
     const std::uint64_t parity = placed.state == SidecarState::kNeverCommitted ? 0 : placed.parity_here();

@@ -28,7 +28,7 @@ std::string Names(const DatasetReport& report) {
 std::string ReasonToLeave(const DatasetReport& seen) {
   if (seen.in_epoch) return "it is being written, or a program ended while it wrote it";
   const auto other = std::find_if(seen.damage.begin(), seen.damage.end(),
-                                  [](const Damage& damage) { return damage.cause != DamageCause::kMissing; });
+                                  [](const Damage& damage) { return damage.cause != DamageCause::kMissing && damage.cause != DamageCause::kNotVisible; });
   if (other == seen.damage.end()) return {};
   return fmt::format("{} is not that of the last commit", Printable(BaseNameOf(other->path)));
 }
@@ -37,7 +37,8 @@ std::string ReasonToLeave(const DatasetReport& seen) {
 void Heal(Communicator& world, const Options& options, const DatasetRef& set) {
   const Context context{.fs = PosixFileSystem(), .comm = world, .options = options};
   const DatasetReport seen = Info(context, set);
-  if (!seen.status.ok() || (seen.state != DatasetState::kDamaged && seen.state != DatasetState::kUnrepairable)) return;
+  const bool broken = seen.state == DatasetState::kDamaged || seen.state == DatasetState::kUnrepairable || !seen.not_visible.empty();
+  if (!seen.status.ok() || !broken) return;
   // All ranks get here or none. If one of them runs out of memory, none of them restores.
   std::string why;
   if (!AgreeOn(world, [&] { why = ReasonToLeave(seen); }).ok()) return;
@@ -47,6 +48,7 @@ void Heal(Communicator& world, const Options& options, const DatasetRef& set) {
     RestoreRequest request;
     // A member belongs on the node whose rank will open it, which may be a new node.
     request.placing = Placing::kHome;
+    request.lost.all = true;  // the job starts without the nodes that are not here
     healed = Restore(context, set, request);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -552,7 +552,8 @@ static void test_names(void) {
   CHECK(strcmp(lzy_state_name(LZY_STATE_AT_RISK), "at-risk") == 0 && strcmp(lzy_state_name(7), "unknown") == 0);
   CHECK(strcmp(lzy_part_name(LZY_PART_METADATA), "metadata") == 0 && strcmp(lzy_part_name(3), "unknown") == 0);
   CHECK(strcmp(lzy_cause_name(LZY_CAUSE_ENCODING), "encoding") == 0);
-  CHECK(strcmp(lzy_cause_name(LZY_CAUSE_UNREADABLE), "unreadable") == 0 && strcmp(lzy_cause_name(5), "unknown") == 0);
+  CHECK(strcmp(lzy_cause_name(LZY_CAUSE_UNREADABLE), "unreadable") == 0 && strcmp(lzy_cause_name(7), "unknown") == 0);
+  CHECK(strcmp(lzy_cause_name(LZY_CAUSE_NOT_VISIBLE), "not-visible") == 0);
   CHECK(lzy_version()[0] >= '0' && lzy_version()[0] <= '9');
   CHECK(lzy_report_code(NULL) == LZY_NO_MEMORY && lzy_report_count(NULL) == 0);
   CHECK(lzy_report_dataset(NULL, 0) == NULL && lzy_report_message(NULL)[0] == '\0');

@@ -3,6 +3,7 @@
 import os
 import shutil
 import struct
+import subprocess
 import unittest
 
 from harness import CliTest, pattern_bytes
@@ -31,6 +32,37 @@ class Access(CliTest):
         except OSError:
             self.skipTest("no ACLs on this file system")
         os.chmod(self.path("f"), 0o600)
+
+    def test_a_file_that_nobody_may_write(self):
+        self.write("d", pattern_bytes(100_000))
+        self.age("d")
+        self.check(0, "lzy-protect", "d")
+        self.flip("d", 10)
+        sidecar = self.read(".LZY.d")
+        if subprocess.run(["chattr", "+i", self.path("d")], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no immutable files on this file system")
+        try:
+            done = self.run_tool("lzy-verify", "--repair", "d")
+        finally:
+            subprocess.run(["chattr", "-i", self.path("d")], check=True)
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("d: open: Operation not permitted", done.stderr)
+        self.assertEqual(self.read(".LZY.d"), sidecar)  # without a note that a repair did not finish
+        self.check(0, "lzy-verify", "--repair", "d")
+
+    def test_a_set_behind_links_of_ones_own(self):
+        for rank in range(4):
+            self.write(f"disk{rank}/s", pattern_bytes(20_000, rank))
+            os.symlink(f"disk{rank}", self.path(f"n{rank}"))
+        self.check(0, "lzy-protect", "n%r/s")
+        self.assertIn("intact (set of 4 files", self.check(0, "lzy-verify", "n%r/s").stdout)
+        os.remove(self.path("disk2/s"))
+        self.check(0, "lzy-restore", "n%r/s")
+        self.assertEqual(self.read("disk2/s"), pattern_bytes(20_000, 2))
+        # Where another user could have moved them here.
+        os.chown(self.scratch, NOBODY, NOBODY)
+        done = self.check(6, "lzy-verify", "n%r/s")
+        self.assertIn("n0: is a symbolic link. Only links in the given PATH are followed", done.stderr)
 
     def mode(self, name):
         return os.stat(self.path(name)).st_mode & 0o7777

@@ -257,6 +257,24 @@ class Output(CliTest):
         self.assertEqual(done.returncode, 6)
         self.assertIn("standard output", done.stderr)
 
+    def test_streams_that_cannot_be_written(self):
+        """No tool aborts, and none gives a file the number of a closed stream: messages would go into it."""
+        cases = [(0, "lzy-verify --quiet a"), (6, "lzy-verify --log info a"), (3, "lzy-verify none"), (1, "lzy-verify --quiet b"), (3, "lzy-run"),
+                 (3, "lzy-plan"), (3, "lzy-copy"), (3, "lzy-diff a"), (3, "lzy-scrub"), (3, "lzy none"), (4, "lzy-info c"), (6, "lzy-info a"),
+                 (6, "lzy --help"), (6, "lzy-status --help"), (6, "lzy-run --help"), (6, "lzy-protect --json a"), (3, "lzy-restore --json none")]
+        self.write("b", pattern_bytes(50000))
+        self.age("b")
+        self.check(0, "lzy-protect", "b")
+        self.flip("b", 10)
+        self.write("c", b"")
+        before = {name: self.read(name) for name in ("a", ".LZY.a", "b", ".LZY.b")}
+        for where in (">/dev/full 2>&1", ">&- 2>&-", "<&- >&- 2>&-"):
+            for code, words in cases:
+                tool, *rest = words.split()
+                done = subprocess.run(["sh", "-c", f'exec "$@" {where}', "sh", os.path.join(BIN, tool), *rest], cwd=self.scratch, timeout=60)
+                self.assertEqual(done.returncode, code, words + where)
+        self.assertEqual({name: self.read(name) for name in before}, before)
+
     def test_log_info_tells_the_phases(self):
         self.assertRegex(self.check(0, "lzy-verify", "--log", "info", "a").stderr, r"^lzy-verify: a: \d+\.\d{3} s")
 

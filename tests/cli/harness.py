@@ -15,7 +15,7 @@ TOOLS = ["lzy-" + tool for tool in os.environ["TEST_LZY_TOOLS"].split()]
 
 STATES = {"intact", "damaged", "unrepairable", "stale", "at-risk", "unprotected", "restored"}
 PARTS = {"data", "parity", "metadata"}
-CAUSES = {"hash", "unreadable", "missing", "stale", "at-risk", "encoding"}
+CAUSES = {"hash", "unreadable", "missing", "stale", "at-risk", "not-visible", "encoding"}
 DATASET_FIELDS = {"path": str, "kind": str, "state": str, "devices": int, "parity": int, "groups": int, "block_size": int,
                   "bytes": int, "sidecar_bytes": int, "root": str, "damage": list}
 DAMAGE_FIELDS = {"path": str, "device": int, "part": str, "offset": int, "length": int, "cause": str, "transient": bool,

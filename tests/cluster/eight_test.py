@@ -47,7 +47,7 @@ class EightNodes(nodes.Nodes):
         before = self.contents()
         self.lose("n3", "n6")
         here = [node for node in self.all if node not in ("n3", "n6")]
-        self.tool(0, "lzy-restore", "--spread", self.set, on=here)
+        self.tool(0, "lzy-restore", "--spread", "--lost", "n3,n6", self.set, on=here)
         self.is_whole(before)
         where = {rank: node for node, rank in self.members()}
         self.assertNotEqual(where[2], where[5])

@@ -21,7 +21,7 @@ class AfterCheckpoint(nodes.Nodes):
         self.assertEqual(self.files("n2"), [])
         done = self.tool(1, "lzy-verify", self.set)
         self.assertIn(f"  {self.local}/state.1: data, offset 0, length {len(before[1])}, device 1: missing; repairable", done.stdout)
-        self.assertIn(f"  restore with: lzy-restore {self.set}", done.stdout)
+        self.assertIn(f"  restore with: mpiexec -n 4 lzy-restore {self.set}, at least one rank on each of n1 n2 n3 n4\n", done.stdout)
         done = self.tool(0, "lzy-restore", self.set)
         self.assertIn(f"{self.set}: restored (set of 4 files", done.stdout)
         self.assertEqual(sorted(self.members()), [("n1", 0), ("n2", 1), ("n3", 2), ("n4", 3)])
@@ -65,9 +65,10 @@ class AfterCheckpoint(nodes.Nodes):
                         rank = self.all.index(node)
                         self.assertIn(f"  lost: {self.local}/state.{rank}: bytes 0 to {len(before[rank]) - 1} ", done.stdout)
                     self.assertEqual(self.everything(), left, tool)
-                # The nodes that are left know as much by themselves.
+                # Without nodes in their place, the members are lost only if the user says so.
                 here = [node for node in self.all if node not in gone]
-                self.tool(2, "lzy-restore", self.set, on=here)
+                self.tool(4, "lzy-restore", self.set, on=here)
+                self.tool(2, "lzy-restore", "--lost", ",".join(gone), self.set, on=here)
                 self.assertEqual(self.everything(), left)
                 done = self.run_job(self.solver(20, "--restart"), layer=True, set=self.set, parity=parity)
                 self.assertNotEqual(done.returncode, 0)

@@ -11,6 +11,10 @@ import nodes
 
 HEAD = """# A node died
 
+**Start every tool with `mpiexec`, with one rank on every node that is left.** A rank sees only the disk of its own node. A file on a
+node without a rank is `not visible from here`: nothing is known of it, and nothing is built. The commands on this page are for
+MPICH. For Open MPI and Slurm, see [When to use mpiexec](guide/operations.md#when-to-use-mpiexec).
+
 This page shows which commands you need when a node and its disk are lost. It also shows what the tools print, and what
 can go wrong. [Words](reference/words.md) explains special words.
 
@@ -19,9 +23,6 @@ Each rank writes its file, a *member* of the set, to the disk of its own node: `
 pattern of these names is `/local/state.%r`. With `--parity 1`, any one node may be lost. With `--parity 2`, any two
 nodes may be lost.
 
-Start the tools with `mpiexec`, with one rank on every node that is left. A rank sees only the disk of its own node. A
-file on a node without a rank counts as missing. The commands on this page are for MPICH. For Open MPI and Slurm, see
-[When to use mpiexec](guide/operations.md#when-to-use-mpiexec).
 
 The output below is from a test cluster (`scripts/cluster`). `tests/cluster/page.py` makes this page. Some options of
 `mpiexec` are left out, and the directories are shortened.
@@ -110,6 +111,8 @@ If the program is still running, wait until it has ended. Then decide:
 | Discard the newer data, and go back to the last commit | `lzy-restore --force '/local/state.%r'` |
 
 - Stale files may be a complete, newer checkpoint. `--force` discards it. If you are not sure, first copy the files.
+- If nobody wrote a stale file, it may be damaged: its times were not those of the last commit before, for example after
+  `cp -r` ([Edits](guide/archives.md#edits)). Compare it with a copy before you keep it.
 - A checkpoint that is at risk is often only partly written. Keep it only if you know that it is complete.
 - `--force` rebuilds the last commit from parity. So at most m members of a group may have changed (`--parity m`). If a
   job has written all members again, the tool prints `it cannot be undone`. Then use another checkpoint.
@@ -161,12 +164,17 @@ class Page(nodes.Nodes):
         out += ("\nThe order of the nodes does not matter. `lzy-restore` writes a lost member to a node that has no other member of its\n"
                 "group (members that share parity are a group). Now start the job again.\n")
 
+        self.begin(1)
+        out += "\n## A node was forgotten\n\nAll four nodes are well, but the command runs on two of them only:\n"
+        out += self.said(4, "lzy-verify", self.set, on=["n1", "n2"])
+        out += "\nThe sidecars record on which nodes the set was written. `lzy-restore` writes nothing either. Type the first command.\n"
+
         self.begin(2)
         self.lose("n1", "n2")
         self.up = ["n3", "n4"]
-        out += "\n## There is no new node\n\nTwo nodes are lost, and the job used `--parity 2`. `--spread` distributes the lost members to the remaining nodes.\n`--dry-run` shows what would be done. Then restore:\n"
-        out += self.said(1, "lzy-restore", "--spread", "--dry-run", self.set)
-        out += self.said(0, "lzy-restore", "--spread", self.set)
+        out += "\n## There is no new node\n\nTwo nodes are lost, and the job used `--parity 2`. `--lost` says that they\nare gone for good, and `--spread` distributes their members to the remaining nodes. `--dry-run` shows what would be done. Then restore:\n"
+        out += self.said(1, "lzy-restore", "--spread", "--lost", "n1,n2", "--dry-run", self.set)
+        out += self.said(0, "lzy-restore", "--spread", "--lost", "n1,n2", self.set)
         out += AFTER_SPREAD
 
         self.begin(1)

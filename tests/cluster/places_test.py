@@ -85,11 +85,12 @@ class FewerNodes(nodes.Nodes):
         self.lose("n1", "n2")
         here = ["n3", "n4"]
         self.fill("n3")
-        done = self.tool(1, "lzy-restore", "--spread", "--dry-run", self.set, on=here)
+        done = self.tool(1, "lzy-restore", "--spread", "--lost", "n1,n2", "--dry-run", self.set, on=here)
         self.assertIn(f"  {self.local}/state.0: would be on n4\n", done.stdout)
-        self.assertIn("  restore with: lzy-restore --spread ", done.stdout)
+        self.assertIn("  restore with: mpiexec -n 2 lzy-restore --lost n1,n2 --spread ", done.stdout)
+        self.assertIn(", at least one rank on each of n3 n4\n", done.stdout)
         self.assertNotIn("state.0", self.listed("n4"))
-        done = self.tool(0, "lzy-restore", "--spread", self.set, on=here)
+        done = self.tool(0, "lzy-restore", "--spread", "--lost", "n1,n2", self.set, on=here)
         self.assertIn(f"  {self.local}/state.0: is on n4\n", done.stdout)
         self.assertEqual(done.stderr, "")
         self.assertIn("state.0", self.listed("n4"))
@@ -111,10 +112,36 @@ class FewerNodes(nodes.Nodes):
         for node in here:
             self.fill(node)
         lists = [self.listed(node) for node in here]
-        done = self.tool(6, "lzy-restore", "--spread", self.set, on=here)
+        done = self.tool(6, "lzy-restore", "--spread", "--lost", "n2", self.set, on=here)
         self.assertRegex(done.stderr, r"no node has room for member 1, which takes \d+ bytes with its sidecar: n1 has \d+, n3 has "
                                       r"\d+, n4 has \d+; nothing was written")
         self.assertEqual([self.listed(node) for node in here], lists)
+
+
+class PartOfTheNodes(nodes.Nodes):
+    def test_healthy_neighbours_are_not_made_again(self):
+        self.solve(10)
+        before, everything = self.contents(), self.everything()
+        for words in [["lzy-verify"], ["lzy-verify", "--repair"], ["lzy-restore"], ["lzy-restore", "--spread"], ["lzy-restore", "--salvage"],
+                      ["lzy-protect", "--force"], ["lzy-info"]]:
+            for here in [["n1"], ["n1", "n2"]]:
+                with self.subTest(words=words, here=here):
+                    done = self.tool(4, *words, self.set, on=here)
+                    self.assertIn(f"  {self.local}/state.3: device 3: not visible from here (written on n4)\n", done.stdout)
+                    self.assertNotIn("missing", done.stdout)
+                    self.assertRegex(done.stdout, r": mpiexec -n 4 lzy-.*, at least one rank on each of n1 n2 n3 n4\n")
+        report = self.report(4, "lzy-verify", self.set, on=["n1", "n2"])
+        self.assertEqual({d["cause"] for d in report["damage"]}, {"not-visible"})
+        self.assertEqual([m["node"] for m in report["not_visible"]], ["n3", "n4"])
+        self.assertEqual(self.everything(), everything)
+        self.is_whole(before)
+        # A node that is gone, and nothing in its place: the user says so.
+        self.lose("n3")
+        here = ["n1", "n2", "n4"]
+        done = self.tool(4, "lzy-restore", self.set, on=here)
+        self.assertIn(f"  if n3 is gone for good: mpiexec -n 3 lzy-restore --lost n3 {self.set}, at least one rank on each of n1 n2 n4\n", done.stdout)
+        self.tool(0, "lzy-restore", "--lost", "n3", self.set, on=here)
+        self.is_whole(before, on=here)
 
 
 class ReturnedNodes(nodes.Nodes):

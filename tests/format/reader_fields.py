@@ -15,7 +15,7 @@ FIELDS = ("magic bom major minor compatible readonly incompatible uuid generatio
           "placement b u m devices n rank clock wall size mtime inode device region s t0 data_root parity_root "
           "dataset_root info_hash extents zero").split()
 EXTENT = struct.Struct("<HHIQQQQ")
-INFO, INTENT, DATA_LEVEL, PARITY_LEVEL, PARITY = 1, 2, 3, 4, 5
+INFO, INTENT, DATA_LEVEL, PARITY_LEVEL, PARITY, NODES = 1, 2, 3, 4, 5, 6
 COMMITTED, PREPARED, NEVER = 1, 2, 3
 DECIDED = 4  # flag of an intent page
 SHARED, SET = 1, 2
@@ -79,6 +79,21 @@ def parity_here(sb):
         return sb.region
     units = range(sb.rank - 1, -(-sb.region // sb.u), sb.devices) if sb.rank else ()
     return sum(min(sb.u, sb.region - x * sb.u) for x in units)
+
+
+def decode_nodes(data):
+    """(number of nodes of the set, nodes of the members or nothing) (§5)."""
+    count, strings = struct.unpack_from("<II", data, 0)
+    at, nodes = 8, []
+    if strings > len(data):
+        raise ValueError(f"{strings} strings in {len(data)} bytes")
+    for _ in range(strings):
+        (length,) = struct.unpack_from("<I", data, at)
+        nodes.append(data[at + 4:at + 4 + length].decode(errors="surrogateescape"))
+        at += 4 + length
+    if at != len(data):
+        raise ValueError(f"it ends at {at} of {len(data)} bytes")
+    return count, nodes
 
 
 def decode_info(data, placement):

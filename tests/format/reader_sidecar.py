@@ -7,8 +7,8 @@ import struct
 import numpy as np
 
 from reader_fields import (COMMITTED, DATA_LEVEL, DATA_TREE, DECIDED, INFO, INTENT, IN_DIRECTORIES, MAGIC, MEMBER_TREE,
-                           NEVER, PAGE, PARITY, PARITY_LEVEL, PARITY_TREE, PARTED, PER_DEVICE, POOLED, PREPARED, SEALED,
-                           SET, SHARED, STRIPED, ZERO_HASH, Refused, decode_info, is_power, parity_here,
+                           NEVER, NODES, PAGE, PARITY, PARITY_LEVEL, PARITY_TREE, PARTED, PER_DEVICE, POOLED, PREPARED, SEALED,
+                           SET, SHARED, STRIPED, ZERO_HASH, Refused, decode_info, decode_nodes, is_power, parity_here,
                            parse_superblock, refuse_unknown, superblock_size, view_of)
 from reader_hashes import H, dataset_root, differing_hashes, parents, root_of
 
@@ -176,7 +176,7 @@ class Sidecar:
                     self.bad(self.place(c), f"copy {c}: extent kind {e.kind} level {e.level} not in copy {chosen}")
                 elif e.kind in (INTENT, PARITY):
                     self.expect(self.place(c), f"copy {c}: extent kind {e.kind}", vars(twin[0]), vars(e))
-                elif e.kind in (INFO, DATA_LEVEL, PARITY_LEVEL):
+                elif e.kind in (INFO, DATA_LEVEL, PARITY_LEVEL, NODES):
                     mine, other = (self.read(x.offset, x.length) for x in (e, twin[0]))
                     if mine != other:
                         at = len(os.path.commonprefix((mine, other)))
@@ -189,7 +189,7 @@ class Sidecar:
             if sb.generation != self.sb.generation:
                 continue
             for e in sb.extent_list:
-                if INFO <= e.kind <= PARITY and e.capacity:
+                if INFO <= e.kind <= NODES and e.capacity:
                     shared = e.kind in (INTENT, PARITY)  # listed by every copy, there once
                     spans.add((e.offset, e.capacity, f"extent kind {e.kind} level {e.level} logical {e.logical}"
                                + ("" if shared else f" of copy {c}")))
@@ -203,13 +203,13 @@ class Sidecar:
     def _check_copy(self, c, sb):
         for i, e in enumerate(sb.extent_list):
             at = self.place(c) + 264 + 40 * i
-            if e.zero and e.kind <= PARITY:
+            if e.zero and e.kind <= NODES:
                 self.bad(at + 4, f"copy {c}: extent {i}: expected zero padding")
             if e.length > e.capacity:
                 self.bad(at + 32, f"copy {c}: extent {i}: expected capacity >= length {e.length}, found {e.capacity}")
             if e.offset + e.length > len(self.bytes) and not (sb.compact and e.kind == INTENT):
                 self.bad(at + 16, f"copy {c}: extent {i}: {e.offset}+{e.length} is beyond the end {len(self.bytes)}")
-            if e.logical and e.kind <= PARITY:
+            if e.logical and e.kind <= NODES:
                 self.bad(at + 8, f"copy {c}: extent {i}: expected logical offset 0, found {e.logical}")
         self._check_info(c, sb)
         self._check_intent_extent(c, sb)
@@ -273,6 +273,23 @@ class Sidecar:
             if sb.state != NEVER:
                 self._check_own_entry(c, sb, e.offset, info)
                 self._check_path(c, sb, e.offset, info)
+                self._check_nodes(c, sb, info)
+
+    def _check_nodes(self, c, sb, info):
+        for e in self._extents(sb, NODES):
+            data = self.read(e.offset, e.length)
+            self.expect(e.offset, f"copy {c}: a record of nodes in sets only", SET, sb.kind)
+            if not self.expect(e.offset, f"copy {c}: hash of the record of nodes", H(0x15, 0, data[:-16]), data[-16:]):
+                continue
+            try:
+                count, nodes = decode_nodes(data[:-16])
+            except (ValueError, struct.error) as error:
+                self.bad(e.offset, f"copy {c}: record of nodes: {error}")
+                continue
+            info.nodes = nodes or [member.domain for member in info.members]
+            self.expect(e.offset, f"copy {c}: nodes of members", len(info.members), len(info.nodes))
+            if not 1 <= count <= sb.devices:
+                self.bad(e.offset, f"copy {c}: expected as many nodes as members at most, found {count}")
 
     def _check_groups(self, c, sb, at, info):
         shared = sb.kind == SHARED

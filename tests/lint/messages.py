@@ -17,7 +17,7 @@ PLACES = ["lib", "romio_hooks", "tools"]
 TELLING = {
     "lib": r"\bwarnings\.(?:push_back|emplace_back|insert)\(",
     "romio_hooks": r"\b(?:Say|SayInFirstProcess|SayOnce|refuse)\(|\btext \+?= fmt::format\(",
-    "tools": r"\b(?:Warn|Finding)\(|\bfmt::print\(stderr,",
+    "tools": r"\b(?:Warn|Finding)\(|(?<=Put\(stderr, )fmt::format\(",
 }
 # A code by its name, or that of another failure.
 FAILING = re.compile(r"\b(?:Code::(k\w+)|code\(\))\s*,")

@@ -66,7 +66,7 @@ class TheSearchItself(unittest.TestCase):
         self.assertEqual(self.texts('report.warnings.push_back(fmt::format("{}: {}", p, a ? "it is not what it was" : ""));'),
                          [("", "…: …"), ("", "it is not what it was")])
         self.assertEqual(self.texts('Say("a place", why.c_str());', "romio_hooks"), [("", "a place: …")])
-        self.assertEqual(self.texts('fmt::print(stderr, "{}: no {}\\n", tool, x);', "tools"), [("", "…: no …\n")])
+        self.assertEqual(self.texts('Put(stderr, fmt::format("{}: no {}\\n", tool, x));', "tools"), [("", "…: no …\n")])
 
     def test_an_unexplained_one_is_found(self):
         found = [("kIo", "…: the moon is full", "x.cc:1"), ("kInvalidArgument", "…: any number of moons", "x.cc:2")]

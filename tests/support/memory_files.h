@@ -54,6 +54,8 @@ class MemoryFileSystem final : public FileSystem {
   std::uint64_t reads_from_device = 0;
   /// SetTimes keeps no parts of seconds.
   bool whole_seconds = false;
+  /// As most network file systems and FUSE: nothing tells when a file was made.
+  bool without_births = false;
   /// What would make a file larger fails, as with the limit that every file system has.
   std::uint64_t largest_file = 1u << 30;
 
@@ -207,6 +209,7 @@ class MemoryFileSystem final : public FileSystem {
     node.stat.device = 7;
     node.stat.mode = mode;
     node.stat.mtime_ns = node.stat.ctime_ns = node.stat.birth_ns = now();
+    if (without_births) node.stat.birth_ns = 0;
     return node;
   }
   static FileStat StatOf(const Node& node) {

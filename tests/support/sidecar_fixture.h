@@ -49,6 +49,7 @@ inline SidecarContents MakeContents(std::uint64_t seed, std::uint64_t blocks, st
   contents.info.groups = {{0, 1, 2, 3}};
   contents.info.members.push_back(
       {3, 0640, 1, 2, -77, sb.stamp.size, AnyHash(rng), sb.parity_size, AnyHash(rng), "node7"});
+  if (kind == DatasetKind::kSet) contents.info.written_on = {3, {seed % 2 == 0 ? "node7" : "another"}};
   contents.info.path.leaf_count = 1;
   contents.data_tree = Tree::Build(TreeKind::kData, AnyLeaves(rng, blocks), sb.stamp.size);
   contents.parity_tree = Tree::Build(TreeKind::kParity, AnyLeaves(rng, parity_blocks), sb.parity_size);
@@ -83,6 +84,7 @@ inline void ExpectSame(const SidecarContents& a, const SidecarContents& b) {
   EXPECT_EQ(a.superblock.first_row, b.superblock.first_row);
   EXPECT_EQ(a.superblock.dataset_root, b.superblock.dataset_root);
   EXPECT_EQ(EncodeInfo(a.info), EncodeInfo(b.info));
+  EXPECT_EQ(EncodeNodes(a.info), EncodeNodes(b.info));
   EXPECT_TRUE(SameTree(a.data_tree, b.data_tree));
   EXPECT_TRUE(SameTree(a.parity_tree, b.parity_tree));
 }

@@ -1,8 +1,12 @@
 // Advice: the command to type next. Each state has its commands; where only the user can decide, all of them are named.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <sstream>
+#include <string_view>
 
 #include "base/printable.h"
 #include "common/print.h"
@@ -31,6 +35,77 @@ std::string UndoText(const DatasetReport& report, const char* aim, const std::st
   if (report.cannot_undo) return "it cannot be undone: more of it changed than parity can rebuild";
   const char* const tool = AnyMissing(report) ? "lzy-restore --force" : "lzy-verify --repair --force";
   return fmt::format("{}: {} {}", aim, tool, path);
+}
+
+/// `command` with the launcher before it, if no single node sees the files, and the nodes that must take part.
+std::string OnNodes(const std::string& command, const std::set<std::string>& nodes) {
+  if (nodes.size() < 2) return command;
+  return fmt::format("mpiexec -n {} {}, at least one rank on each of {}", nodes.size(), command, Printable(fmt::format("{}", fmt::join(nodes, " "))));
+}
+
+// The same for the lines of an advice, in each of which commands follow a colon.
+std::string OnItsNodes(const DatasetReport& report, const std::string& advice) {
+  const std::set<std::string> nodes(report.needed_nodes.begin(), report.needed_nodes.end());
+  if (nodes.size() < 2) return advice;
+  std::string out;
+  std::istringstream lines(advice);
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view kCommand = ": lzy-";
+    const bool any = line.find(kCommand) != std::string::npos;
+    for (std::size_t at = line.find(kCommand); at != std::string::npos; at = line.find(kCommand, at + kCommand.size())) {
+      line.insert(at + 2, fmt::format("mpiexec -n {} ", nodes.size()));
+    }
+    out += line;
+    if (any) out += Printable(fmt::format(", at least one rank on each of {}", fmt::join(nodes, " ")));
+    out += "\n";
+  }
+  return out;
+}
+
+// The tool that is asked again, with all members in view.
+const char* ToolOf(Action action) {
+  switch (action) {
+    case Action::kProtect:
+    case Action::kProtectDryRun:
+      return "lzy-protect";
+    case Action::kRemove:
+    case Action::kRemoveDryRun:
+      return "lzy-protect --remove";
+    case Action::kRestore:
+    case Action::kRestoreDryRun:
+    case Action::kSpreadDryRun:
+    case Action::kSalvage:
+      return "lzy-restore";
+    case Action::kInfo:
+      return "lzy-info";
+    case Action::kRepair:
+    case Action::kRepairDryRun:
+      return "lzy-verify --repair";
+    case Action::kVerify:
+      break;
+  }
+  return "lzy-verify";
+}
+
+// Some members may be on disks of other nodes. Whether a node is gone for good is for the user to say.
+std::string NotVisibleText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
+  const std::set<std::string> needed(report.needed_nodes.begin(), report.needed_nodes.end());
+  std::set<std::string> away, left = needed;
+  for (const GroupMap::Device& member : report.not_visible) {
+    if (member.domain.empty()) continue;
+    away.insert(member.domain);
+    left.erase(member.domain);
+  }
+  const bool unknown = std::ranges::any_of(report.not_visible, [](const auto& member) { return member.domain.empty(); });
+  std::string out = fmt::format("  they may be on other nodes; to see all members: {}{}\n",
+                                OnNodes(fmt::format("{} {}{}", ToolOf(action), again, path), needed),
+                                unknown ? ", and on each of the nodes that have the other groups" : "");
+  if (!away.empty()) {
+    const std::string lost = fmt::format("lzy-restore {}--lost {} {}", again, ShellQuote(fmt::format("{}", fmt::join(away, ","))), path);
+    out += fmt::format("  if {} {} gone for good: {}\n", Printable(fmt::format("{}", fmt::join(away, " and "))), away.size() == 1 ? "is" : "are",
+                       OnNodes(lost, left));
+  }
+  return out + fmt::format("  if all nodes share this file system, and the files were deleted: lzy-restore {}--here {}\n", again, path);
 }
 
 /// What follows the name of a tool in a command.
@@ -138,21 +213,15 @@ std::string StampText(StampNote note, const std::string& path) {
   return "";
 }
 
-}  // namespace
-
-/// The command to type next, by what was found and what was asked for. The path is the one of the report, quoted for
-/// a shell.
-std::string NextText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again) {
+// One case for each state. If there is a choice, all commands are named, because only the user can decide.
+std::string StateAdvice(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again) {
   const std::string path = Operands(report, repeated);
-  // A dry run has said what would be done. The next command is the same one without --dry-run.
-  if (report.planned) return "";
   if (action == Action::kRemove || action == Action::kRemoveDryRun) return KeptText(report, path);
   // lzy-info has read no data, so it cannot advise to repair.
   const bool fine = report.state == DatasetState::kIntact || report.state == DatasetState::kUnprotected;
   if (action == Action::kInfo && !fine) {
     return fmt::format("  this is from metadata and times alone; to check the data: lzy-verify {}\n", path);
   }
-  // One case for each state. If there is a choice, all commands are named, because only the user can decide.
   switch (report.state) {
     case DatasetState::kIntact:
     case DatasetState::kRestored:
@@ -176,6 +245,17 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
       return fmt::format("  protect it with: lzy-protect {}\n", path);
   }
   return "";
+}
+
+}  // namespace
+
+/// The command to type next, by what was found and what was asked for. The path is the one of the report, quoted for
+/// a shell.
+std::string NextText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again) {
+  // A dry run has said what would be done. The next command is the same one without --dry-run.
+  if (report.planned) return "";
+  if (!report.not_visible.empty()) return NotVisibleText(report, action, Operands(report, repeated), again);
+  return OnItsNodes(report, StateAdvice(report, action, repeated, again));
 }
 
 // From the most specific advice to the most general.

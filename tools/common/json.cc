@@ -98,6 +98,10 @@ Json ToJson(const DatasetReport& report) {
     // Members that a restore has put, or would put, on other nodes.
     out["placed"].push_back({{"device", member.device}, {"path", member.path}, {"node", member.domain}});
   }
+  for (const GroupMap::Device& member : report.not_visible) {
+    out["not_visible"].push_back({{"device", member.device}, {"path", member.path}, {"node", member.domain}});
+  }
+  if (!report.needed_nodes.empty()) out["needed_nodes"] = report.needed_nodes;
   if (!report.status.ok()) out["error"] = ToJson(report.status);
   return out;
 }

@@ -75,6 +75,8 @@ std::string CauseText(const Damage& damage) {
       return "changed since the last commit";
     case DamageCause::kAtRisk:
       return "was being written";
+    case DamageCause::kNotVisible:
+      return "not visible from here";
     case DamageCause::kEncoding:
       return "is not what the data of its rows give";
   }
@@ -271,6 +273,7 @@ DatasetReport PrintableReport(DatasetReport report) {
   };
   for (GroupMap& group : report.map) make_printable(group.devices);
   make_printable(report.placed);
+  make_printable(report.not_visible);
   return report;
 }
 
@@ -297,6 +300,20 @@ std::string MapText(const DatasetReport& report) {
       if (!device.domain.empty()) out += fmt::format("  (on {})", device.domain);
       out += "\n";
     }
+  }
+  return out;
+}
+
+// Members that may be on other nodes.
+std::string NotVisibleText(const DatasetReport& report) {
+  std::string out;
+  for (std::size_t i = 0; i < report.not_visible.size() && i < kMostDamageLines; ++i) {
+    const GroupMap::Device& member = report.not_visible[i];
+    const std::string where = member.domain.empty() ? "" : fmt::format(" (written on {})", member.domain);
+    out += fmt::format("  {}: device {}: not visible from here{}\n", member.path, member.device, where);
+  }
+  if (report.not_visible.size() > kMostDamageLines) {
+    out += fmt::format("  and {} more; --json lists all of them\n", report.not_visible.size() - kMostDamageLines);
   }
   return out;
 }
@@ -360,6 +377,7 @@ std::string StateText(const DatasetReport& report, Action action) {
       if (report.left_for_later) return "is being written: left for later";
       return "at risk: was being written, and not committed since";
     case DatasetState::kUnprotected:
+      if (!report.not_visible.empty()) return "not all of it is visible from here";
       if (!report.unjudged) return "not protected";
       return report.unchecked.empty() ? "data intact, but hashes of its parity are lost"
                                       : "cannot be checked: hashes are lost in all copies of its sidecar";
@@ -401,11 +419,14 @@ std::string ReportText(const DatasetReport& given, Action action, const ReportWo
     out += fmt::format("  {} {}\n", action == Action::kRemove ? "removed:" : "would be removed:", Printable(path));
   }
   // Damage, at most kMostDamageLines.
-  const std::vector<DamageRun> runs = ByDevice(DamageRuns(report.damage));
+  std::vector<Damage> damage = report.damage;
+  std::erase_if(damage, [](const Damage& one) { return one.cause == DamageCause::kNotVisible; });
+  const std::vector<DamageRun> runs = ByDevice(DamageRuns(damage));
   for (std::size_t i = 0; i < runs.size() && i < kMostDamageLines; ++i) out += DamageText(report, runs[i], action);
   if (runs.size() > kMostDamageLines) {
     out += fmt::format("  and {} more; --json lists all of them\n", runs.size() - kMostDamageLines);
   }
+  out += NotVisibleText(report);
   // What could not be judged at all.
   for (const DatasetReport::Unchecked& range : report.unchecked) {
     out += fmt::format("  {}: data, offset {}, length {}: cannot be checked, its hashes are lost\n", Printable(range.path), range.offset,

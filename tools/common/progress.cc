@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "common/streams.h"
 #include "request/options.h"
 
 namespace lzy {
@@ -56,7 +57,7 @@ bool Progress::IsDue(Clock::time_point now) {
 void Progress::Show(const std::string& line) {
   // Spaces over what is left of a longer line.
   const std::size_t padding = shown_ > line.size() ? shown_ - line.size() : 0;
-  fmt::print(stderr, "\r{}{:{}}", line, "", padding);
+  Put(stderr, fmt::format("\r{}{:{}}", line, "", padding));
   std::fflush(stderr);
   shown_ = line.size();
 }
@@ -104,7 +105,7 @@ void Progress::Count(std::uint64_t files, std::uint64_t total, std::uint64_t byt
 void Progress::Clear() {
   const std::lock_guard lock(mutex_);
   if (shown_ == 0) return;
-  fmt::print(stderr, "\r{:{}}\r", "", shown_);
+  Put(stderr, fmt::format("\r{:{}}\r", "", shown_));
   std::fflush(stderr);
   shown_ = 0;
   // The line comes back with the next Update.

@@ -26,6 +26,7 @@
 #include "common/helper.h"
 #include "common/mpi_session.h"
 #include "common/progress.h"
+#include "common/streams.h"
 #include "merkle/hash.h"
 #include "names/contents.h"
 #include "objects/name.h"
@@ -37,7 +38,6 @@ namespace lzy {
 namespace {
 
 // docs/reference/tools.md "Exit codes".
-constexpr int kExitInputOutput = 6;
 constexpr int kExitInternal = 7;
 constexpr int kExitNoMemory = 8;
 
@@ -72,12 +72,12 @@ Json Document(const Tool& tool, int exit_code, double seconds, Json datasets) {
 int EndEarly(const Tool& tool, bool speaks, int argc, char** argv, const Status& status) {
   const int exit_code = ExitCodeOf(status);
   if (!speaks) return exit_code;
-  fmt::print(stderr, "{}: {}\n", tool.name, Printable(status.message()));
+  Put(stderr, fmt::format("{}: {}\n", tool.name, Printable(status.message())));
   // The words themselves are looked at, because they may not be parsed yet.
   if (std::any_of(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--json") == 0; })) {
     Json document = Document(tool, exit_code, 0, Json::array());
     document["errors"] = Json::array({ToJson(status)});
-    fmt::print("{}", Dump(document, false));
+    Put(stdout, Dump(document, false));
   }
   return exit_code;
 }
@@ -154,7 +154,7 @@ void ToolRun::SetDocument(Json document) {
 void ToolRun::Say(const std::string& text) {
   if (!speaks_ || arguments_.json || arguments_.quiet) return;
   progress_->Clear();
-  fmt::print("{}", text);
+  Put(stdout, text);
 }
 
 void ToolRun::Fail(const Status& status, int exit_code) {
@@ -188,7 +188,7 @@ void ToolRun::PrintOnStderr(const std::string& text) {
   if (!speaks_) return;
   progress_->Clear();
   std::fflush(stdout);
-  fmt::print(stderr, "{}: {}\n", tool_.name, Printable(text));
+  Put(stderr, fmt::format("{}: {}\n", tool_.name, Printable(text)));
 }
 
 // The signal may have reached only some of the ranks. All must stop at the same dataset.
@@ -531,7 +531,7 @@ int ToolRun::Finish(double seconds) {
                                     : Document(tool_, exit_code, seconds, std::move(json_->datasets));
     if (!json_->errors.empty()) document["errors"] = std::move(json_->errors);
     document.update(json_->extra);
-    fmt::print("{}", Dump(document, false));
+    Put(stdout, Dump(document, false));
   }
   return exit_code;
 }
@@ -554,7 +554,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   // --help and --version end here, on all ranks alike.
   const Arguments::Outcome outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {
-    if (speaks) fmt::print("{}", outcome.output);
+    if (speaks) Put(stdout, outcome.output);
     return 0;
   }
   Status usable = outcome.exit_code ? Status(Code::kInvalidArgument, outcome.error) : Status::Ok();
@@ -568,14 +568,13 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   if (!usable.ok()) return EndEarly(tool, speaks, argc, argv, usable);
   comm.SetTopology(options->topology);
   if (session.started_apart() > 0 && !arguments.quiet && options->log >= Options::Log::kWarn) {
-    fmt::print(stderr,
-               "{}: warning: the launcher started {} processes, and each works alone: {} is built for another MPI, {}. Use the "
+    Put(stderr, fmt::format("{}: warning: the launcher started {} processes, and each works alone: {} is built for another MPI, {}. Use the "
                "mpiexec of that MPI\n",
-               tool.name, session.started_apart(), tool.name, LZY_MPI_SONAME);
+               tool.name, session.started_apart(), tool.name, LZY_MPI_SONAME));
   }
   if (!session.versions().empty() && !arguments.quiet && options->log >= Options::Log::kWarn) {
-    fmt::print(stderr, "{}: warning: the ranks run different versions of lzy: {}. Install one version on all nodes\n", tool.name,
-               session.versions());
+    Put(stderr, fmt::format("{}: warning: the ranks run different versions of lzy: {}. Install one version on all nodes\n", tool.name,
+               session.versions()));
   }
   // Not before: until here, a signal may simply end the process.
   CatchSignals();
@@ -604,24 +603,21 @@ void AddOnDamage(Arguments& arguments, std::vector<std::string>& command) {
 // An exception that only this rank throws would leave the others in a collective call. Nothing can tell them but
 // MPI_Abort.
 int RunTool(const Tool& tool, int argc, char** argv) {
+  KeepStandardDescriptors();
   MpiSession session;
   int exit_code = kExitInternal;
   try {
     exit_code = RunWithin(session, tool, argc, argv);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "{}: out of memory\n", tool.name);
+    Put(stderr, fmt::format("{}: out of memory\n", tool.name));
     exit_code = kExitNoMemory;
     session.AbortOthers(exit_code);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: internal error: {}\n", tool.name, error.what());
+    Put(stderr, fmt::format("{}: internal error: {}\n", tool.name, error.what()));
     session.AbortOthers(exit_code);
   }
   // A full disk shows here at the latest: a report that is lost must not look like success.
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    fmt::print(stderr, "{}: standard output: {}\n", tool.name, std::strerror(errno));
-    if (exit_code == 0) exit_code = kExitInputOutput;
-  }
-  return exit_code;
+  return EndStreams(tool.name, exit_code);
 }
 
 }  // namespace lzy

@@ -17,6 +17,7 @@
 
 #include "base/printable.h"
 #include "common/launcher_variables.h"
+#include "common/streams.h"
 #include "names/peek.h"
 #include "run/child.h"
 
@@ -31,7 +32,7 @@ constexpr std::size_t kMostBytes = 100'000;
 constexpr std::size_t kMostNamed = 4;
 
 void Print(const std::string& text) {
-  fmt::print(stderr, "lzy-run: {}\n", Printable(text));
+  Put(stderr, fmt::format("lzy-run: {}\n", Printable(text)));
 }
 
 void Warn(const std::string& text) {

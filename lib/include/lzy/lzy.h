@@ -306,6 +306,7 @@ typedef enum lzy_cause {
   LZY_CAUSE_MISSING = 2,    /**< no such file, or it ends before */
   LZY_CAUSE_STALE = 3,      /**< differs, but so does the file's modification time: an edit rather than damage */
   LZY_CAUSE_AT_RISK = 4,    /**< differs, and was being written when the last epoch broke off */
+  LZY_CAUSE_NOT_VISIBLE = 5, /**< a member of a set that no process sees: it may be on the disk of another node */
   LZY_CAUSE_ENCODING = 6    /**< parity that is not what the data of its rows give, whatever its hash says */
 } lzy_cause;
 

@@ -65,7 +65,7 @@ class Damage:
     part: str  # "data", "parity" or "metadata"
     offset: int
     length: int
-    cause: str  # "hash", "unreadable", "missing", "stale", "at-risk" or "encoding"
+    cause: str  # "hash", "unreadable", "missing", "stale", "at-risk", "not-visible" or "encoding"
     transient: bool
     repaired: bool
     beyond_repair: bool
