@@ -50,9 +50,14 @@ std::string HostName() {
 
 Result<std::unique_ptr<Sidecar>> Sidecar::Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
                                                  File& like, std::uint64_t least_spacing) {
-  // A leftover of a crash may be there, or a link that somebody planted. Then remove it, and insist on a new file.
+  // A leftover of a crash may be there, or a link that somebody planted. Then remove it, and insist on a new file. If another
+  // node has renamed it, this one may still believe that it is there. The attempt to remove it tells better.
   auto file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
-  if (!file.ok() && fs.Remove(path).ok()) file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
+  if (!file.ok()) {
+    const bool seems_there = fs.Stat(path, /*follow=*/false).ok();
+    const Code removed = fs.Remove(path).code();
+    if (removed == Code::kOk || (seems_there && removed == Code::kNotFound)) file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
+  }
   LZY_RETURN_IF_ERROR(file.status());
   LZY_RETURN_IF_ERROR((*file)->CopyAccess(like));
   return Renew(std::move(file).value(), shape, least_spacing);
