@@ -130,9 +130,12 @@ Status Sidecar::Unseal(std::shared_ptr<const LeafKey> key) {
   return Status::Ok();
 }
 
-// Nothing relies on the order of these writes: Load verifies every hash, and nobody counts on a copy before the sync
-// that follows. Intent pages and parity belong to no copy.
+// After a crash nothing relies on the order of these writes: Load verifies every hash, and nobody counts on a copy before
+// the sync that follows. But whoever reads meanwhile, or after the process was killed, must not take half a copy for a
+// damaged one. So a copy that is being prepared says so first: Load passes it over. Copy 0 is never prepared; while its
+// metadata are written, its superblock refers to those of copy 1. Intent pages and parity belong to no copy.
 Status Sidecar::WriteCopy(std::uint32_t copy, const SidecarContents& contents, SidecarState state) {
+  if (state == SidecarState::kPrepared) LZY_RETURN_IF_ERROR(WriteSuperblock(copy, contents, state, extents_[copy]));
   for (const Extent& e : extents_[copy]) {
     switch (e.kind) {
       case ExtentKind::kInfo:
@@ -149,7 +152,7 @@ Status Sidecar::WriteCopy(std::uint32_t copy, const SidecarContents& contents, S
         break;
     }
   }
-  return WriteSuperblock(copy, contents, state, extents_[copy]);
+  return state == SidecarState::kPrepared ? Status::Ok() : WriteSuperblock(copy, contents, state, extents_[copy]);
 }
 
 Status Sidecar::WriteSuperblock(std::uint32_t copy, const SidecarContents& contents, SidecarState state,
