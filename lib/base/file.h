@@ -59,6 +59,11 @@ enum class OpenMode {
   kCreateNew,   ///< read-write; must not exist
 };
 
+/// Somebody who holds the lock of a file.
+struct LockHolder {
+  std::int64_t process = 0;  ///< as the file system tells it, perhaps of another node; 0: it does not tell
+};
+
 /// One open file. Its descriptor is closed when the object is destroyed. Methods may be called from several threads.
 class File {
  public:
@@ -110,9 +115,12 @@ class File {
     return Status::Ok();
   }
   /// Takes the advisory write lock (OFD) on the whole file, without waiting. The file must be open for writing.
-  /// kBusy: another open file description holds it, possibly one of this process. Released when this File is destroyed,
-  /// or when the process dies.
+  /// kBusy: another open file description holds it, possibly one of this process. kNotFound: another node has replaced or
+  /// removed the file. Released when this File is destroyed, or when the process dies.
   virtual Status Lock() = 0;
+  /// Who else holds that lock, if anybody does: another open file description, possibly one of this process. Takes no lock,
+  /// and needs a file that is open for reading only. Nothing, too, if the file system cannot tell.
+  virtual std::optional<LockHolder> FindLockHolder() { return std::nullopt; }
   /// The path as the caller gave it, for messages. The file may have another name by now.
   virtual const std::string& path() const = 0;
   /// The system's descriptor, for another process that is to read this very file. It is closed with this object. -1: this

@@ -14,9 +14,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <limits>
 #include <system_error>
+#include <thread>
 
 #include "base/posix_file.h"
 #include "base/printable.h"
@@ -271,13 +273,26 @@ Status PosixFile::Sync() {
   return Status::Ok();
 }
 
+namespace {
+
+// Zeros mean: from offset 0 to the end, and l_pid 0, which OFD locks require.
+struct flock WholeFile(short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+}  // namespace
+
 Status PosixFile::Lock() {
   // OFD locks belong to the open file description. POSIX locks would be lost as soon as any descriptor of the file is
-  // closed anywhere in the process. Zeros mean: from offset 0 to the end, and l_pid 0, which OFD locks require.
-  struct flock lock {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  if (Retry([&] { return fcntl(fd_.get(), F_OFD_SETLK, &lock); }) == 0) return Status::Ok();
+  // closed anywhere in the process.
+  struct flock lock = WholeFile(F_WRLCK);
+  if (Retry([&] { return fcntl(fd_.get(), F_OFD_SETLK, &lock); }) == 0) {
+    locked_ = true;
+    return Status::Ok();
+  }
   switch (int error = errno; error) {
     // POSIX allows both for a lock that somebody else holds.
     case EAGAIN:
@@ -285,6 +300,10 @@ Status PosixFile::Lock() {
       return Status(Code::kBusy, path_ + ": locked by another process");
     case EBADF:
       return Status(Code::kInvalidArgument, path_ + ": lock: not open for writing");
+    // Some file systems ask the server only now whether the file is still there.
+    case ENOENT:
+    case ESTALE:
+      return Status(Code::kNotFound, path_ + ": lock: another node has just replaced or removed the file. Try again");
     case ENOLCK:
     case EOPNOTSUPP:
     case ENOSYS:
@@ -294,13 +313,33 @@ Status PosixFile::Lock() {
   }
 }
 
+void PosixFile::Unlock() {
+  struct flock lock = WholeFile(F_UNLCK);
+  (void)Retry([&] { return fcntl(fd_.get(), F_OFD_SETLK, &lock); });
+}
+
+// OFD locks of this machine have no process: l_pid is -1 then. A server may tell that of another node.
+std::optional<LockHolder> PosixFile::FindLockHolder() {
+  struct flock lock = WholeFile(F_WRLCK);
+  const bool told = Retry([&] { return fcntl(fd_.get(), F_OFD_GETLK, &lock); }) == 0;
+  if (!told || lock.l_type == F_UNLCK) return std::nullopt;
+  return LockHolder{lock.l_pid > 0 ? lock.l_pid : 0};
+}
+
 Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode) {
   const std::string& path = place.path;
   LZY_RETURN_IF_ERROR(CheckPath(path));
   // Opening a FIFO waits for the other end. O_NONBLOCK prevents this until the file is known to be a regular one.
   const int flags = kOpenFlags[static_cast<std::size_t>(mode)] | O_CLOEXEC | O_NOCTTY | O_NONBLOCK |
                     (follow ? 0 : O_NOFOLLOW);
-  Descriptor fd(Retry([&] { return openat(place.at(), place.name.c_str(), flags, static_cast<mode_t>(create_mode)); }));
+  const auto open = [&] { return Retry([&] { return openat(place.at(), place.name.c_str(), flags, static_cast<mode_t>(create_mode)); }); };
+  Descriptor fd(open());
+  // Another node has just replaced the file, and this one still has the old one under its name. The system has looked again
+  // once; servers may need longer.
+  for (int look = 0; !fd.valid() && errno == ESTALE && look < 3; ++look) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100) * (1 << look));
+    fd = Descriptor(open());
+  }
   if (!fd.valid()) {
     int error = errno;
     if (error == ELOOP && !follow) return Status(Code::kInvalidArgument, path + ": is a symbolic link");

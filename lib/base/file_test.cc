@@ -14,9 +14,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <csignal>
 #include <thread>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "file_fixture.h"
 #include "status_matchers.h"
 
@@ -250,6 +252,49 @@ TEST_F(FileTest, LockExcludesOthersUntilClosed) {
   auto read_only = files_.Open(dir_ / "f", OpenMode::kRead);
   ASSERT_OK(read_only);
   EXPECT_CODE((*read_only)->Lock(), Code::kInvalidArgument);
+}
+
+// Servers of FUSE file systems keep a descriptor for a while, and with it the lock, as a copy of the descriptor does here.
+TEST_F(FileTest, TheLockEndsWithTheFileEvenIfSomebodyKeepsItsDescriptor) {
+  auto first = Make(dir_ / "f");
+  ASSERT_OK(first->Lock());
+  const Descriptor kept(dup(first->SystemDescriptor()));
+  ASSERT_TRUE(kept.valid());
+  first.reset();
+  auto second = files_.Open(dir_ / "f", OpenMode::kReadWrite);
+  ASSERT_OK(second);
+  EXPECT_OK((*second)->Lock());
+}
+
+TEST_F(FileTest, AReaderSeesThatSomebodyHoldsTheLock) {
+  auto holder = Make(dir_ / "f");
+  auto reader = files_.Open(dir_ / "f", OpenMode::kRead);
+  ASSERT_OK(reader);
+  EXPECT_FALSE((*reader)->FindLockHolder());
+  ASSERT_OK(holder->Lock());
+  EXPECT_FALSE(holder->FindLockHolder()) << "one's own lock is none of somebody else";
+  const auto found = (*reader)->FindLockHolder();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->process, 0) << "OFD locks have no process";
+  holder.reset();
+  EXPECT_FALSE((*reader)->FindLockHolder());
+  // A lock of the older kind tells its process.
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    const int fd = open((dir_ / "f").c_str(), O_RDWR);
+    _exit(fcntl(fd, F_SETLK, &lock) == 0 && raise(SIGSTOP) == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  const auto process = (*reader)->FindLockHolder();
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(process);
+  EXPECT_EQ(process->process, child);
 }
 
 TEST_F(FileTest, WritePastTheSizeLimitIsAnErrorAndNoSignal) {

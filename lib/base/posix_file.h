@@ -27,6 +27,11 @@ class PosixFile final : public File {
         directory_(place.directory),
         fd_(std::move(fd)),
         at_opening_(stat) {}
+  /// Gives up the lock first. File systems of FUSE do not learn from a close that an OFD lock ends: their servers keep it
+  /// until they let go of the descriptor, which can be seconds later.
+  ~PosixFile() override {
+    if (locked_) Unlock();
+  }
 
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
   Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override;
@@ -46,6 +51,7 @@ class PosixFile final : public File {
   Result<Attributes> UserAttributes() override { return posix::UserAttributes(fd_.get(), path_); }
   Status SetUserAttributes(const Attributes& attributes) override { return posix::SetUserAttributes(fd_.get(), path_, attributes); }
   Status Lock() override;
+  std::optional<LockHolder> FindLockHolder() override;
   const std::string& path() const override { return path_; }
   int SystemDescriptor() const override { return fd_.get(); }
 
@@ -61,6 +67,7 @@ class PosixFile final : public File {
   /// Writes back and drops the cached pages of the range, then reads.
   Result<std::size_t> DropAndRead(std::uint64_t offset, MutableByteSpan to);
   Status ChangeMode(std::uint32_t mode);
+  void Unlock();
   /// Sets owner and group as far as allowed; returns the file's state afterwards.
   Result<FileStat> ChangeOwner(const FileStat& want);
 
@@ -77,6 +84,7 @@ class PosixFile final : public File {
   const std::weak_ptr<const Descriptor> directory_;
   const Descriptor fd_;
   const FileStat at_opening_;
+  std::atomic<bool> locked_{false};
   std::once_flag direct_once_;
   Descriptor direct_;
   // Cleared for good by the first thread that finds that O_DIRECT does not work; the descriptor stays open.

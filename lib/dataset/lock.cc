@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -65,17 +66,50 @@ Result<std::unique_ptr<Sidecar>> LoadSound(std::shared_ptr<File>& file) {
   return sound.WithContext(path);
 }
 
-// For messages: who may be meant by "another process". A lock itself does not tell. A holder on this host can be
-// looked for (LockHolderHere). Of one elsewhere, only its intent may tell.
+// For messages: who may be meant by "another process". A holder on this host can be looked for (LockHolderHere). Of one
+// elsewhere, the server of the file system may tell its number. Else only its intent may tell.
 std::string HolderText(FileSystem& fs, const std::string& path) {
-  const auto stat = fs.Stat(path, /*follow=*/false);
+  const auto file = fs.Open(path, OpenMode::kRead, /*follow=*/false);
+  const auto stat = file.ok() ? (*file)->Stat() : Result<FileStat>(file.status());
   const std::string here = stat.ok() ? LockHolderHere(stat->inode) : std::string();
   if (!here.empty()) return fmt::format(": {}, on this host", here);
+  const auto holder = file.ok() ? (*file)->FindLockHolder() : std::nullopt;
+  const std::string number = holder && holder->process != 0 ? fmt::format(": process {}, of this host or another", holder->process) : "";
   const auto sidecar = Sidecar::Load(fs, path, OpenMode::kRead);
-  if (!sidecar.ok() || !(*sidecar)->intent()) return {};
+  if (!sidecar.ok() || !(*sidecar)->intent()) return number;
   const Intent& intent = *(*sidecar)->intent();
-  return fmt::format(": perhaps process {} of {}, at work on it since {}", intent.pid, Printable(intent.host),
+  return fmt::format("{}: perhaps process {} of {}, at work on it since {}", number, intent.pid, Printable(intent.host),
                      TimeText(intent.wall_time_ns));
+}
+
+// Pauses between tries: short at first, then each half as long again, up to a time after which network file systems look
+// again what other nodes have done (most of them a second).
+class Patience {
+ public:
+  using Clock = std::chrono::steady_clock;
+  explicit Patience(std::chrono::milliseconds time) : end_(Clock::now() + time) {}
+  bool is_over() const { return Clock::now() >= end_; }
+  void Pause() {
+    std::this_thread::sleep_until(std::min(Clock::now() + pause_, end_));
+    pause_ = std::min<Clock::duration>(pause_ * 3 / 2, kLongest);
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kLongest{1500};
+  const Clock::time_point end_;
+  Clock::duration pause_ = std::chrono::milliseconds(5);
+};
+
+// Opened to be locked, and made first if `create` says how. Null: others make it and remove it.
+Result<std::shared_ptr<File>> OpenToLock(FileSystem& fs, const std::string& path, File* data, const EmptySidecar* create) {
+  auto file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
+  if (file.status().code() == Code::kNotFound && create != nullptr) {
+    LZY_RETURN_IF_ERROR(PutEmpty(fs, path, *data, *create, /*replace=*/false));
+    file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
+    if (file.status().code() == Code::kNotFound) return std::shared_ptr<File>();
+  }
+  LZY_RETURN_IF_ERROR(file.status());
+  return std::shared_ptr<File>(std::move(file).value());
 }
 
 }  // namespace
@@ -112,45 +146,46 @@ bool IsRuined(const Status& loading) {
   return loading.code() == Code::kUnprotected || loading.code() == Code::kCorrupt;
 }
 
-// Waits by trying again, since a lock that is waited for could be on a file that has lost its name meanwhile.
+// Waits by trying again, since a lock that is waited for could be on a file that has lost its name meanwhile. It tries on the
+// same descriptor as long as the name means that file: a server that keeps the lock of a descriptor which was closed, or of
+// a process that was killed, may keep it for as long as others open the file again and again.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const EmptySidecar* create, std::uint32_t timeout_seconds,
                                              std::shared_ptr<File>* ruins) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_seconds);
+  constexpr std::chrono::milliseconds kSeenLate{2500};
+  Patience patience{std::chrono::seconds(timeout_seconds)}, late{kSeenLate};
+  std::shared_ptr<File> file;
   bool replaced = false;
-  const auto open = [&]() -> Result<std::shared_ptr<File>> {
-    LZY_ASSIGN_OR_RETURN(std::shared_ptr<File> file, fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
-    return file;
-  };
   for (;;) {
-    auto file = open();
-    if (file.status().code() == Code::kNotFound && create != nullptr) {
-      LZY_RETURN_IF_ERROR(PutEmpty(fs, path, *data, *create, /*replace=*/false));
-      file = open();
+    if (!file) {
+      LZY_ASSIGN_OR_RETURN(file, OpenToLock(fs, path, data, create));
     }
-    const bool gone = file.status().code() == Code::kNotFound && create != nullptr;
-    if (!file.ok() && !gone) return file.status();
-    const Status locked = gone ? Status(Code::kBusy, "") : (*file)->Lock();
-    if (!locked.ok() && locked.code() != Code::kBusy) return locked;
-    if (locked.ok()) {
-      LZY_ASSIGN_OR_RETURN(const bool named, StillNamed(fs, path, **file));
-      if (named) {
-        // Read under the lock, so that nothing in it is old.
-        auto sidecar = LoadSound(*file);
-        if (sidecar.ok() && data != nullptr) (void)NarrowAccess((*sidecar)->file(), *data);
-        const bool ruined = IsRuined(sidecar.status());
-        const bool held = ruined || sidecar.status().code() == Code::kUnreadable;
-        if (held && create == nullptr && ruins != nullptr) *ruins = std::move(*file);
-        if (!ruined || create == nullptr) return sidecar;
-        LZY_RETURN_IF_ERROR(PutEmpty(fs, path, *data, *create, /*replace=*/true));
-        if (!std::exchange(replaced, true)) continue;  // however little time there is
-      }
+    const Status locked = file ? file->Lock() : Status(Code::kBusy, "");
+    // Another node has replaced or removed the file, and this one did not know that yet when it opened it.
+    const bool gone = locked.code() == Code::kNotFound;
+    if (!locked.ok() && locked.code() != Code::kBusy && !(gone && !late.is_over())) return locked;
+    bool named = false;
+    if (file && !gone) {
+      LZY_ASSIGN_OR_RETURN(named, StillNamed(fs, path, *file));
     }
-    if (std::chrono::steady_clock::now() >= deadline) {
+    if (locked.ok() && named) {
+      // Read under the lock, so that nothing in it is old.
+      auto sidecar = LoadSound(file);
+      if (sidecar.ok() && data != nullptr) (void)NarrowAccess((*sidecar)->file(), *data);
+      const bool ruined = IsRuined(sidecar.status());
+      const bool held = ruined || sidecar.status().code() == Code::kUnreadable;
+      if (held && create == nullptr && ruins != nullptr) *ruins = std::move(file);
+      if (!ruined || create == nullptr) return sidecar;
+      LZY_RETURN_IF_ERROR(PutEmpty(fs, path, *data, *create, /*replace=*/true));
+      file.reset();
+      if (!std::exchange(replaced, true)) continue;  // however little time there is
+    }
+    if (!named) file.reset();
+    if (!gone && patience.is_over()) {
       return {Code::kBusy,
               fmt::format("{}: another process is committing or repairing this dataset{}", path, HolderText(fs, path))};
     }
-    if (!locked.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (!locked.ok()) (gone ? late : patience).Pause();
   }
 }
 

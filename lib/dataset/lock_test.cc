@@ -13,6 +13,7 @@
 #include "dataset/lock.h"
 #include "dataset/view.h"
 #include "engine_fixture.h"
+#include "passing_files.h"
 #include "sidecar/names.h"
 #include "status_matchers.h"
 
@@ -100,6 +101,49 @@ TEST_F(LockTest, ATimeoutNamesTheHolderOfTheLock) {
   const std::int64_t now = WallClockNs();
   EXPECT_LE(since, TimeText(now + 1'000'000'000)) << message;
   EXPECT_GE(since, TimeText(now - std::int64_t{86400} * 1'000'000'000)) << message;
+}
+
+/// Counts how often files are opened for writing. Each of the first `stale` of these is one that another node has replaced.
+class LateFiles final : public PassingFileSystem {
+ public:
+  LateFiles(FileSystem& fs, int stale) : PassingFileSystem(fs), stale_(stale) {}
+  int opened() const { return opened_; }
+  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow, std::uint32_t create_mode) override {
+    class Replaced final : public ReadOnlyFile {
+     public:
+      using ReadOnlyFile::ReadOnlyFile;
+      Status Lock() override { return {Code::kNotFound, path() + ": lock: gone"}; }
+    };
+    if (mode != OpenMode::kReadWrite) return PassingFileSystem::Open(path, mode, follow, create_mode);
+    if (++opened_ <= stale_) return std::unique_ptr<File>(std::make_unique<Replaced>(path));
+    return PassingFileSystem::Open(path, mode, follow, create_mode);
+  }
+
+ private:
+  const int stale_;
+  int opened_ = 0;
+};
+
+// A server that keeps the lock of a closed descriptor may do so for as long as others open the file.
+TEST_F(LockTest, WhoWaitsDoesNotOpenTheSidecarAgainAndAgain) {
+  WriteFile(data_, Bytes(100));
+  auto data = Data();
+  const EmptySidecar empty = Empty();
+  const auto holder = LockSidecar(fs_, sidecar_, data.get(), &empty, 1);
+  ASSERT_OK(holder);
+  LateFiles files(fs_, 0);
+  EXPECT_CODE(LockSidecar(files, sidecar_, nullptr, nullptr, 1), Code::kBusy);
+  EXPECT_EQ(files.opened(), 1);
+}
+
+TEST_F(LockTest, AFileThatAnotherNodeReplacedIsOpenedAgain) {
+  WriteFile(data_, Bytes(100));
+  auto data = Data();
+  const EmptySidecar empty = Empty();
+  ASSERT_OK(LockSidecar(fs_, sidecar_, data.get(), &empty, 1));
+  LateFiles files(fs_, 3);
+  EXPECT_OK(LockSidecar(files, sidecar_, nullptr, nullptr, 0));
+  EXPECT_EQ(files.opened(), 4);
 }
 
 // Parity reveals data.

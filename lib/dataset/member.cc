@@ -223,6 +223,7 @@ void Fill(FileView& view, const Summary& s) {
   view.seen = s.present || s.fault != SidecarFault::kMissing;
   view.stamp = s.superblock.stamp;
   view.commit_clock_ns = s.superblock.commit_clock_ns;
+  view.opened = {s.superblock.uuid, s.superblock.generation, s.superblock.wall_time_ns};
 }
 
 }  // namespace lzy

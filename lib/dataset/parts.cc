@@ -215,9 +215,13 @@ std::vector<MetadataDamage> CheckPart(FileSystem& fs, const SidecarContents& con
   const Superblock& have = (*loaded)->contents().superblock;
   const bool same = have.uuid == want.uuid && have.generation == want.generation && have.data_root == want.data_root &&
                     have.parity_root == want.parity_root && have.info_hash == want.info_hash && have.rank == part + 1;
-  if (!same) return all("metadata of another commit");
-  std::vector<MetadataDamage> damage = (*loaded)->damage();
-  for (MetadataDamage& one : damage) one.part = part + 1;
+  std::vector<MetadataDamage> damage = same ? (*loaded)->damage() : all("metadata of another commit");
+  for (MetadataDamage& one : damage) {
+    one.part = part + 1;
+    // Parts follow their sidecar, copy by copy. A commit that was cut off before it came to the end leaves the older ones.
+    const bool behind = have.uuid == want.uuid && have.generation < want.generation;
+    one.unfinished = same ? one.what == kOlderSuperblock : behind;
+  }
   return damage;
 }
 

@@ -85,6 +85,13 @@ struct FileView : FileFacts {
   std::string written_on;  ///< set: its node, as far as known
   Stamp stamp;  ///< as committed
   std::int64_t commit_clock_ns = 0;
+  /// Of which commit the sidecar was when it was opened, whether it can be used or not. Zeros: it could not be loaded.
+  struct Commit {
+    Uuid uuid{};
+    std::uint64_t generation = 0;
+    std::int64_t wall_time_ns = 0;
+    friend bool operator==(const Commit&, const Commit&) = default;
+  } opened;
   /// Set by Examine for a file that differs from its sidecar: the file that was committed with this content, by another
   /// sidecar in reach (names/contents) or by this set. Somebody put it here; it is no damage.
   std::string proven_by;

@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <set>
+#include <thread>
 
 #include "comm/records.h"
 #include "dataset/member.h"
@@ -40,25 +42,19 @@ void WarnOfDirectories(const Context& context, const std::vector<std::string>& r
   }
 }
 
-}  // namespace
-
-Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, const OpenRequest& request) {
-  DatasetView view;
-  view.ref = ref;
-  Ensemble& ensemble = view.ensembles.emplace_back();
-  ensemble.key = context.options.key;
-  FileView& file = ensemble.files.emplace_back();
-  // Rank 0 takes the lock; the others read what it leaves.
+// One look of all ranks at the file. Rank 0 takes the lock, if it has not taken it already; the others read what it leaves.
+Status OpenOnAllRanks(const Context& context, const DatasetRef& ref, const OpenRequest& request, bool again, FileView& file, Summary& summary) {
   const bool first = context.comm.rank() == 0;
-  Summary summary;
+  const bool locked = again && request.write;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
-    if (!first) return Status::Ok();
+    if (again && !(first && locked)) file = FileView();
+    if (!first || locked) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(summary, OpenMember(context, ref.kind, ref.path, request.write, file));
     return Status::Ok();
   }));
   // Which sidecar it is, rank 0 may know by content.
   LZY_RETURN_IF_ERROR(BroadcastRecord(context.comm, summary));
-  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
+  return AgreeOn(context.comm, [&]() -> Status {
     if (first) return Status::Ok();
     const std::string real = FollowLink(context.fs, ref.path);
     const auto found = FindSidecar(context.fs, ref.path);
@@ -70,7 +66,35 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
     if (auto writable = OpenData(context.fs, ref.kind, ref.path, true); writable.ok())
       file.data = std::move(writable).value();
     return Status::Ok();
-  }));
+  });
+}
+
+// Whether all ranks have the sidecar that rank 0 has, if it has one. A commit while they open makes them differ, and on a
+// network file system a node may see for a second or so what was there before.
+Result<bool> SeeTheSame(Communicator& comm, const FileView& file, const Summary& summary) {
+  const Superblock& sb = summary.superblock;
+  const bool other = summary.fault == SidecarFault::kNone &&
+                     (!file.sidecar || file.sidecar->contents().superblock.uuid != sb.uuid || file.sidecar->generation() != sb.generation);
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, comm.AllReduceMax(other));
+  return any == 0;
+}
+
+}  // namespace
+
+Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, const OpenRequest& request) {
+  DatasetView view;
+  view.ref = ref;
+  Ensemble& ensemble = view.ensembles.emplace_back();
+  ensemble.key = context.options.key;
+  FileView& file = ensemble.files.emplace_back();
+  Summary summary;
+  bool same = false;
+  constexpr int kLooks = 5;
+  for (int look = 0; !same && look < kLooks; ++look) {
+    if (look > 1) std::this_thread::sleep_for(std::chrono::milliseconds(50) * (1 << look));
+    LZY_RETURN_IF_ERROR(OpenOnAllRanks(context, ref, request, /*again=*/look > 0, file, summary));
+    LZY_ASSIGN_OR_RETURN(same, SeeTheSame(context.comm, file, summary));
+  }
   Fill(file, summary);
   file.path = ref.path;
   view.recovered = summary.recovered;
@@ -90,7 +114,7 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   if (!view.committed) return view;
   WarnOfDirectories(context, view.info.parts.directories, view.warnings);
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
-    if (!file.sidecar || file.sidecar->generation() != view.superblock.generation) {
+    if (!same) {
       return {Code::kIo,
               fmt::format("{}: ranks see different sidecars; is the directory shared by all of them?", ref.path)};
     }

@@ -30,7 +30,7 @@ TEST_F(OrdinaryForm, AGenerationThatOneMemberCommittedCountsForAll) {
     const auto before = fs_.Copy();
     const DatasetReport found = Check();
     EXPECT_EQ(found.generation, generation + 1) << "member " << first << " has it";
-    EXPECT_EQ(StateOf(found), "damaged") << Text(found);
+    EXPECT_EQ(StateOf(found), "at-risk") << Text(found);
     for (const Damage& d : found.damage) EXPECT_EQ(d.part, DamagePart::kMetadata) << Text(found);
     ExpectBytes(before);
     EXPECT_EQ(ExitCodeOf(Repair()), 0);
@@ -66,7 +66,7 @@ TEST_F(OrdinaryForm, AnIntentOfTheOlderGenerationHoldsAfterRollingForward) {
     Write(1, 3 * kBlock, Bytes(kBlock, 0x11));
     Data(1).stat.mtime_ns = kPast + 1;  // so that nothing but the intent tells
     const auto before = fs_.Copy();
-    const DatasetReport read = Check();  // in place, copy 0 is not up to date, which is metadata damage
+    const DatasetReport read = Check();  // in place, copy 0 is not up to date, which is said of the metadata
     const auto at_risk = [](const Damage& d) { return d.part == DamagePart::kData && d.cause == DamageCause::kAtRisk; };
     EXPECT_EQ(std::count_if(read.damage.begin(), read.damage.end(), at_risk), 1) << Text(read);
     for (const Damage& d : read.damage) EXPECT_TRUE(at_risk(d) || d.part == DamagePart::kMetadata) << Text(read);

@@ -90,12 +90,12 @@ void JudgeLosses(const Ensemble& ensemble, Signs& signs, DatasetReport& report) 
   }
 }
 
-}  // namespace
-
-// No lock is taken, and nothing is communicated but by OpenDataset. All that follows is decided from agreed facts.
-DatasetReport Info(const Context& context, const DatasetRef& dataset) {
+// No lock is taken. If nothing is lost, nothing is communicated but by OpenDataset; all that follows is decided from agreed
+// facts. `met_commit`: what looks lost may not be, because somebody commits.
+DatasetReport LookOnce(const Context& context, const DatasetRef& dataset, bool& met_commit) {
   DatasetReport report(dataset.path, dataset.kind);
   auto view = OpenDataset(context, dataset, {});
+  met_commit = view.status().code() == Code::kBusy;
   if (!view.ok()) {
     report.status = view.status();
     return report;
@@ -138,6 +138,22 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
                  : signs.stale       ? DatasetState::kStale
                  : report.not_visible.empty() ? DatasetState::kIntact
                                               : DatasetState::kUnprotected;
+  if (!signs.beyond_repair && !report.unjudged && !damaged) return report;
+  const auto met = CommittedMeanwhile(context, *view);
+  met_commit = met.ok() && *met;
+  if (!met.ok()) report.status = met.status();
+  return report;
+}
+
+}  // namespace
+
+DatasetReport Info(const Context& context, const DatasetRef& dataset) {
+  bool met_commit = false;
+  DatasetReport report = LookOnce(context, dataset, met_commit);
+  if (met_commit) report = LookOnce(context, dataset, met_commit);
+  if (!met_commit) return report;
+  report.status = Status::Ok();
+  TellCommitUnderWay(report);
   return report;
 }
 

@@ -48,20 +48,12 @@ struct Job {
   bool adopted = false;         ///< the sidecar was chosen by content, so it is not asked for again
   std::string parts_left = {};  ///< why parts that are missing are not made again; empty: they are
 
+  bool writes() const { return mend && !dry_run; }
   /// Only then may survivors be read once: each other wish needs to know what is wrong with them.
   bool IsPlainRestore() const {
     return request.create_missing && !request.force && !request.salvage && request.devices.empty() && replica.empty();
   }
 };
-
-// A commit that happened while a dataset was being read makes differences meaningless. True when one did. Each rank looks
-// at the sidecars of the files that it owns, and one that saw a commit is enough. Collective.
-Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view) {
-  bool changed = false;
-  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { changed = CommittedSince(context, view); }));
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(changed));
-  return any != 0;
-}
 
 // A repair that broke off may have left nothing to mend but its note and the file's mtime.
 bool RepairBrokeOff(const DatasetView& view) {
@@ -351,10 +343,14 @@ Result<bool> HasMovedSidecar(const Context& context, const DatasetRef& dataset) 
 }
 
 // The whole sequence. A plain restore of lost members first tries the short way, which reads survivors once.
-Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
-  const bool write = job.mend && !job.dry_run;
+// `met_commit`: a reader found differences, or could not read, because somebody commits; the report says what differed.
+Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report, bool& met_commit) {
+  const bool write = job.writes();
   if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));
-  LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write, job.placing, job.lost}));
+  auto opened = OpenDataset(context, dataset, {write, job.placing, job.lost});
+  met_commit = !write && opened.status().code() == Code::kBusy;
+  if (!opened.ok()) return opened.status();
+  DatasetView view = std::move(opened).value();
   if (job.leave_written && LeaveForLater(view, report)) return Status::Ok();
   if (!job.parts_left.empty()) LeaveMissingParts(job.parts_left, view);
   if (job.request.create_missing) TellPlaces(view, report);
@@ -364,7 +360,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
   }
   if (!view.committed) {
     LZY_ASSIGN_OR_RETURN(const bool adopted, Adopt(context, dataset, job, view, report));
-    if (adopted) return Run(context, dataset, AfterAdopting(job), report);
+    if (adopted) return RunOnce(context, dataset, AfterAdopting(job), report, met_commit);
     DescribeMetadata(view, report);
     if (report.state == DatasetState::kAtRisk) return Status::Ok();
     if (!view.unusable.ok()) return view.unusable;
@@ -372,10 +368,15 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
   }
   StampRenewal stamps(context, view);
   if (write) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { stamps.Begin(); }));
-  LZY_ASSIGN_OR_RETURN(Findings findings, ExamineAsAsked(context, view, job, report));
+  auto examined = ExamineAsAsked(context, view, job, report);
+  if (!write && examined.status().code() == Code::kBusy) {
+    LZY_ASSIGN_OR_RETURN(met_commit, CommittedMeanwhile(context, view));
+  }
+  if (!examined.ok()) return examined.status();
+  Findings findings = std::move(examined).value();
   if (std::ranges::any_of(view.files(), &FileView::proven_free)) {
     LZY_ASSIGN_OR_RETURN(const bool adopted, Adopt(context, dataset, job, view, report));
-    if (adopted) return Run(context, dataset, AfterAdopting(job), report);
+    if (adopted) return RunOnce(context, dataset, AfterAdopting(job), report, met_commit);
   }
   LZY_RETURN_IF_ERROR(TellRotFromOthers(context, view, findings));
   LZY_RETURN_IF_ERROR(EncodeAgain(context, view, job, findings, report));
@@ -394,19 +395,8 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
       if (!plan.beyond || request.salvage) report.from_replica = BytesFromReplica(plan);
     }
     if (report.state != DatasetState::kIntact) {
-      LZY_ASSIGN_OR_RETURN(const bool changing, CommittedMeanwhile(context, view));
-      if (changing) {
-        report.warnings.push_back(
-            fmt::format("{}: was being written or committed while it was read; verify it again", dataset.path));
-        for (Damage& d : report.damage) {
-          if (d.cause == DamageCause::kNotVisible) continue;
-          d.cause = DamageCause::kAtRisk;
-          d.beyond_repair = false;
-        }
-        report.state = DatasetState::kAtRisk;
-        report.left_for_later = job.leave_written;
-        return Status::Ok();
-      }
+      LZY_ASSIGN_OR_RETURN(met_commit, CommittedMeanwhile(context, view));
+      if (met_commit) return Status::Ok();
     }
     if (report.state == DatasetState::kIntact && (!job.portion || report.portion.whole())) {
       LZY_ASSIGN_OR_RETURN(report.stamps, NoteOfStamps(context, view));
@@ -434,6 +424,19 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
   return Status::Ok();
 }
 
+// A reader that met a commit reads once more. If it meets one again, it says so, and nothing else.
+Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
+  bool met_commit = false;
+  Status status = RunOnce(context, dataset, job, report, met_commit);
+  if (!met_commit) return status;
+  report = DatasetReport(dataset.path, dataset.kind);
+  status = RunOnce(context, dataset, job, report, met_commit);
+  if (!met_commit) return status;
+  TellCommitUnderWay(report);
+  report.left_for_later = job.leave_written;
+  return Status::Ok();
+}
+
 // Nothing is thrown out of the engine. A failure of I/O is tried once more without the missing parts of parity, if
 // there are any; if that fails too, the first failure is reported.
 DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, const Job& job) {
@@ -445,7 +448,7 @@ DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, cons
   const bool parts_missing = std::ranges::any_of(report.damage, [](const Damage& damage) {
     return damage.part == DamagePart::kMetadata && damage.cause == DamageCause::kMissing;
   });
-  if (job.mend && !job.dry_run && (code == Code::kIo || code == Code::kWriteFailed) && dataset.kind == DatasetKind::kShared && parts_missing) {
+  if (job.writes() && (code == Code::kIo || code == Code::kWriteFailed) && dataset.kind == DatasetKind::kShared && parts_missing) {
     Job again = job;
     again.parts_left = fmt::format("{}; what is missing of the parity was not made again", report.status.message());
     DatasetReport second(dataset.path, dataset.kind);

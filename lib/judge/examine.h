@@ -83,9 +83,13 @@ bool Meets(const std::vector<ByteRange>& ranges, const ByteRange& bytes);
 /// docs/design.md §8 that applies.
 DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& bytes);
 
-/// Whether there was a commit, or an epoch began or ended, since this rank opened the files of `view` that it owns:
-/// then what was read meanwhile says nothing.
-bool CommittedSince(const Context& context, const DatasetView& view);
+/// Whether there was a commit, or an epoch began or ended, since this rank opened the files of `view` that it owns: then
+/// what was read meanwhile says nothing. `locks_count`: also whether somebody holds a lock now, to commit or to repair.
+bool CommittedSince(const Context& context, const DatasetView& view, bool locks_count = false);
+/// The same for all ranks, locks included: one rank that saw a commit is enough. Collective.
+Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view);
+/// Turns a report on what was read during a commit into one that calls nothing damaged: all that differs is at risk.
+void TellCommitUnderWay(DatasetReport& report);
 
 /// One lost block, in the row it belongs to. Ordered by row, then by device, so that neighbours are of one row.
 struct LostBlock {

@@ -9,6 +9,7 @@
 
 #include "base/interval_set.h"
 #include "judge/examine.h"
+#include "sidecar/contents.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -56,25 +57,53 @@ DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& byt
   return fault == BlockFault::kMissing ? DamageCause::kMissing : DamageCause::kHash;
 }
 
-// A commit changes the generation, an epoch sets or clears an intent. Whoever commits right now holds the lock. Asked
-// after reading, by those who found a difference: a reader takes no lock, so a commit may have replaced what it
-// compared with.
-bool CommittedSince(const Context& context, const DatasetView& view) {
-  for (const FileView& file : view.files()) {
-    const bool here =
-        view.ref.kind == DatasetKind::kShared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
-    if (!here || !file.sidecar) continue;
-    // Parts follow their sidecar, while whoever commits holds its lock.
-    auto held = file.part_paths.empty() ? Result<std::unique_ptr<File>>(Code::kNotFound, "")
-                                        : context.fs.Open(file.sidecar_path, OpenMode::kReadWrite, /*follow=*/false);
-    if (held.ok() && (*held)->Lock().code() == Code::kBusy) return true;
-    auto now = Sidecar::Load(context.fs, file.sidecar_path, OpenMode::kRead);
-    if (!now.ok()) continue;
-    // An older one is that of a commit which broke off half-way and was completed in this view only.
-    const std::uint64_t then = file.sidecar->generation(), since = (*now)->generation();
-    if (since > then || (since == then && (*now)->intent().has_value() != file.intent.has_value())) return true;
+namespace {
+
+// A commit changes the generation, and an epoch sets or clears an intent. Whoever commits right now holds the lock.
+bool ChangedSince(const Context& context, const FileView& file, bool lock_counts) {
+  auto opened = context.fs.Open(file.sidecar_path, OpenMode::kRead, /*follow=*/false);
+  if (!opened.ok()) return false;
+  if (lock_counts && (*opened)->FindLockHolder()) return true;
+  const auto now = Sidecar::Load(std::shared_ptr<File>(std::move(opened).value()), OpenMode::kRead);
+  if (now.status().code() == Code::kBusy) return true;
+  // What is of no use is not what somebody has just committed.
+  if (!now.ok() || !CheckContents((*now)->contents()).ok() || !(*now)->Unseal(context.options.key).ok()) return false;
+  const Superblock& sb = (*now)->contents().superblock;
+  // An older one is that of a commit which broke off half-way and was completed in this view only.
+  if (sb.uuid == file.opened.uuid && sb.generation < file.opened.generation) return false;
+  if (file.opened != FileView::Commit{sb.uuid, sb.generation, sb.wall_time_ns}) return true;
+  return (*now)->intent().has_value() != file.intent.has_value();
+}
+
+}  // namespace
+
+// Asked after reading, by those who found a difference: a reader takes no lock, so a commit may have replaced what it
+// compared with. A sidecar that could not be used then may be whole now, so all count.
+bool CommittedSince(const Context& context, const DatasetView& view, bool locks_count) {
+  return std::ranges::any_of(view.files(), [&](const FileView& file) {
+    const bool here = view.ref.kind == DatasetKind::kShared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
+    // Parts follow their sidecar, under its lock.
+    return here && !file.sidecar_path.empty() && ChangedSince(context, file, locks_count || !file.part_paths.empty());
+  });
+}
+
+Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view) {
+  bool changed = false;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { changed = CommittedSince(context, view, /*locks_count=*/true); }));
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(changed));
+  return any != 0;
+}
+
+void TellCommitUnderWay(DatasetReport& report) {
+  report.warnings.push_back(fmt::format("{}: was being written or committed while it was read; verify it again", report.path));
+  for (Damage& d : report.damage) {
+    if (d.cause == DamageCause::kNotVisible) continue;
+    d.cause = DamageCause::kAtRisk;
+    d.beyond_repair = false;
   }
-  return false;
+  report.unjudged = false;
+  report.unchecked.clear();
+  report.state = DatasetState::kAtRisk;
 }
 
 // One entry for each block, sorted by row. Causes are adjusted by row afterwards, because parity is only as good as
@@ -382,11 +411,12 @@ class Describer {
       sum_.Count(cause, DamagePart::kData);
     }
     for (const MetadataDamage& m : found.metadata) {
-      const DamageCause cause = m.what == "sidecar" || m.what == "part" ? DamageCause::kMissing : DamageCause::kHash;
+      const bool missing = m.what == "sidecar" || m.what == "part";
+      const DamageCause cause = m.unfinished ? DamageCause::kAtRisk : missing ? DamageCause::kMissing : DamageCause::kHash;
       const bool in_part = m.part > 0 && m.part <= file.part_paths.size();
       Put(in_part ? file.part_paths[m.part - 1] : file.sidecar_path, in_part ? m.part - 1 : DeviceOf(file), DamagePart::kMetadata,
           {m.offset, m.length}, cause);
-      sum_.other_damaged = true;
+      sum_.Count(cause, DamagePart::kMetadata);
     }
   }
 

@@ -174,15 +174,18 @@ Status Mender::OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
 // Whatever else has the name of a lost file is somebody's doing. It is not replaced.
 Status Mender::MakeWayFor(const FileView& file) {
   const auto there = context_.fs.Stat(file.path, /*follow=*/false);
-  const bool dangles = there.ok() && context_.fs.Stat(file.path).status().code() == Code::kNotFound;
-  if (!file.present && there.ok() && !dangles) {
+  const bool nothing = there.ok() && context_.fs.Stat(file.path).status().code() == Code::kNotFound;
+  // This node was late to see that another one has removed it.
+  const bool removed = nothing && !context_.fs.ReadLink(file.path).ok();
+  const bool dangles = nothing && !removed;
+  if (!file.present && there.ok() && !nothing) {
     const char* const what = there->type == FileStat::Type::kDirectory ? "a directory"
                              : context_.fs.ReadLink(file.path).ok() ? "a symbolic link"
                              : there->type == FileStat::Type::kRegular ? "a file of another dataset"
                                                                        : "not a regular file";
     return {Code::kIo, fmt::format("{}: is {}; the lost file cannot have its name", file.path, what)};
   }
-  if (!file.present && there.ok()) {
+  if (!file.present && dangles) {
     return {Code::kIo, fmt::format("{}: it is a symbolic link whose target does not exist, so nothing was restored. Remove "
                                    "the link, or create its target", file.path)};
   }

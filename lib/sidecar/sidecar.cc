@@ -50,9 +50,14 @@ std::string HostName() {
 
 Result<std::unique_ptr<Sidecar>> Sidecar::Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
                                                  File& like, std::uint64_t least_spacing) {
-  // A leftover of a crash may be there, or a link that somebody planted. Then remove it, and insist on a new file.
+  // A leftover of a crash may be there, or a link that somebody planted. Then remove it, and insist on a new file. If another
+  // node has renamed it, this one may still believe that it is there. The attempt to remove it tells better.
   auto file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
-  if (!file.ok() && fs.Remove(path).ok()) file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
+  if (!file.ok()) {
+    const bool seems_there = fs.Stat(path, /*follow=*/false).ok();
+    const Code removed = fs.Remove(path).code();
+    if (removed == Code::kOk || (seems_there && removed == Code::kNotFound)) file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
+  }
   LZY_RETURN_IF_ERROR(file.status());
   LZY_RETURN_IF_ERROR((*file)->CopyAccess(like));
   return Renew(std::move(file).value(), shape, least_spacing);
@@ -125,9 +130,12 @@ Status Sidecar::Unseal(std::shared_ptr<const LeafKey> key) {
   return Status::Ok();
 }
 
-// Nothing relies on the order of these writes: Load verifies every hash, and nobody counts on a copy before the sync
-// that follows. Intent pages and parity belong to no copy.
+// After a crash nothing relies on the order of these writes: Load verifies every hash, and nobody counts on a copy before
+// the sync that follows. But whoever reads meanwhile, or after the process was killed, must not take half a copy for a
+// damaged one. So a copy that is being prepared says so first: Load passes it over. Copy 0 is never prepared; while its
+// metadata are written, its superblock refers to those of copy 1. Intent pages and parity belong to no copy.
 Status Sidecar::WriteCopy(std::uint32_t copy, const SidecarContents& contents, SidecarState state) {
+  if (state == SidecarState::kPrepared) LZY_RETURN_IF_ERROR(WriteSuperblock(copy, contents, state, extents_[copy]));
   for (const Extent& e : extents_[copy]) {
     switch (e.kind) {
       case ExtentKind::kInfo:
@@ -147,7 +155,7 @@ Status Sidecar::WriteCopy(std::uint32_t copy, const SidecarContents& contents, S
         break;
     }
   }
-  return WriteSuperblock(copy, contents, state, extents_[copy]);
+  return state == SidecarState::kPrepared ? Status::Ok() : WriteSuperblock(copy, contents, state, extents_[copy]);
 }
 
 Status Sidecar::WriteSuperblock(std::uint32_t copy, const SidecarContents& contents, SidecarState state,

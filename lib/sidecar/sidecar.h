@@ -42,8 +42,14 @@ struct MetadataDamage {
   std::uint64_t length = 0;
   std::string what;
   std::uint32_t part = 0;  ///< 0: the sidecar itself; d + 1: the part in device directory d
-  LZY_FIELDS(offset, length, what, part)
+  /// No damage, but what a commit left that was cut off, or is under way: the next commit or repair finishes it.
+  bool unfinished = false;
+  LZY_FIELDS(offset, length, what, part, unfinished)
+  friend bool operator==(const MetadataDamage&, const MetadataDamage&) = default;
 };
+
+/// The `what` of a copy that is of an older generation than others.
+inline constexpr char kOlderSuperblock[] = "older superblock";
 
 class Sidecar {
  public:
@@ -52,7 +58,7 @@ class Sidecar {
   /// `accept_prepared`: also take a generation that is only prepared, if it is the newest (see CompletePrepared).
   /// kNotFound: no such file. kUnprotected: it is not a sidecar, or nothing of it can be used. kCorrupt: its hashes are
   /// right, but what it says is impossible. kNewerFormat: a newer lzy wrote it (with kReadWrite: one that only a newer
-  /// lzy may write). kIo: the file cannot be read at all.
+  /// lzy may write). kIo: the file cannot be read at all. kBusy (kRead only): others commit faster than it can be read.
   static Result<std::unique_ptr<Sidecar>> Load(FileSystem& fs, const std::string& path, OpenMode mode,
                                                bool accept_prepared = false);
 
@@ -151,7 +157,8 @@ class Sidecar {
   Sidecar() = default;
   static Result<std::unique_ptr<Sidecar>> Load(std::shared_ptr<File>&& file, OpenMode mode, bool accept_prepared,
                                                bool paged);
-  Status ReadEverything(OpenMode mode, bool accept_prepared);
+  Status ReadUntilSettled(OpenMode mode, bool accept_prepared, bool paged);
+  Status ReadEverything(OpenMode mode, bool accept_prepared, bool paged);
   /// Superblocks that were found, by copy.
   using Superblocks = std::map<std::uint32_t, Superblock>;
   /// By copy: where its parts are; null if it does not take part.

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "passing_files.h"
 #include "sidecar_fixture.h"
 
 namespace lzy::testing {
@@ -31,6 +32,32 @@ TEST_F(SidecarTest, PreparedDoesNotCountUntilFinished) {
   EXPECT_EQ((*loaded)->prepared_generation(), 0u);
   EXPECT_TRUE((*loaded)->damage().empty());
   EXPECT_CODE(sidecar->FinishPrepared(), Code::kInternal);
+}
+
+// What another node has renamed may seem to be there until somebody tries to remove it.
+TEST_F(SidecarTest, ALeftoverThatIsGoneOnTheServerIsNoObstacle) {
+  class LateFiles final : public PassingFileSystem {
+   public:
+    using PassingFileSystem::PassingFileSystem;
+    Result<std::unique_ptr<lzy::File>> Open(const std::string& path, OpenMode mode, bool follow, std::uint32_t create_mode) override {
+      if (mode == OpenMode::kCreateNew && seems_there_) return Status(Code::kIo, path + ": open: File exists");
+      return PassingFileSystem::Open(path, mode, follow, create_mode);
+    }
+    Result<FileStat> Stat(const std::string& path, bool follow) override {
+      return seems_there_ ? FileStat() : PassingFileSystem::Stat(path, follow);
+    }
+    Status Remove(const std::string& path) override {
+      seems_there_ = false;
+      return PassingFileSystem::Remove(path);
+    }
+
+   private:
+    bool seems_there_ = true;
+  };
+  LateFiles late(fs_);
+  auto like = fs_.Open("d/f", OpenMode::kRead);
+  ASSERT_OK(like);
+  EXPECT_OK(Sidecar::Create(late, kPath, MakeContents(1, 100, 30), **like));
 }
 
 TEST_F(SidecarTest, AnAbandonedPreparationCanBeReplaced) {

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "sidecar/sidecar.h"
@@ -201,12 +203,9 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::shared_ptr<File>&& file, Ope
 // On failure the file goes back to the caller, who may hold its lock.
 Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::shared_ptr<File>&& file, OpenMode mode, bool accept_prepared,
                                                bool paged) {
-  LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
   sidecar->file_ = std::move(file);
-  sidecar->size_ = stat.size;
-  sidecar->paged_ = paged;
-  if (Status read = NoThrow([&] { return sidecar->ReadEverything(mode, accept_prepared); }); !read.ok()) {
+  if (Status read = sidecar->ReadUntilSettled(mode, accept_prepared, paged); !read.ok()) {
     file = std::move(sidecar->file_);
     const bool named = read.message().starts_with(file->path());  // by the file itself
     return named ? read : read.WithContext(file->path());
@@ -214,7 +213,29 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::shared_ptr<File>&& file, Ope
   return sidecar;
 }
 
-Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
+// Readers take no lock, so a commit may change the file between two of their readings. Nothing that a commit leaves in the
+// file at any moment is damage (see WriteCopy). So what is wrong counts only if a second reading finds just the same.
+Status Sidecar::ReadUntilSettled(OpenMode mode, bool accept_prepared, bool paged) {
+  using Wrong = std::tuple<std::string, Uuid, std::uint64_t, std::uint64_t, std::vector<MetadataDamage>>;
+  constexpr int kReadings = 6;
+  std::optional<Wrong> before;
+  for (int reading = 0; reading < kReadings; ++reading) {
+    const Status read = NoThrow([&] { return ReadEverything(mode, accept_prepared, paged); });
+    if (mode != OpenMode::kRead || (read.ok() && damage_.empty())) return read;
+    Wrong now(read.message(), contents_.superblock.uuid, generation(), prepared_generation_, damage_);
+    if (now == before) return read;
+    before = std::move(now);
+  }
+  return {Code::kBusy, "it was committed again and again while it was read; read it again later"};
+}
+
+Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared, bool paged) {
+  contents_ = SidecarContents();  // what another reading may have left
+  damage_.clear();
+  prepared_generation_ = 0;
+  paged_ = paged;
+  LZY_ASSIGN_OR_RETURN(const FileStat stat, file_->Stat());
+  size_ = stat.size;
   LZY_ASSIGN_OR_RETURN(const Superblocks found, SuperblockFinder(*file_, size_).Find());
   std::uint64_t prepared = 0;
   const std::vector<const Superblock*> candidates = GenerationsOf(*file_, found, accept_prepared, prepared);
@@ -272,9 +293,11 @@ Sidecar::Copies Sidecar::CopiesOf(const Superblocks& found, const Superblock& be
   Copies same(best.copies, nullptr);
   for (std::uint32_t c = 0; c < best.copies; ++c) {
     const auto at = found.find(c);
+    // As long as a generation that counts is only prepared, copy 0 is of the one before, or its superblock was torn.
+    const bool unfinished = c == 0 && best.state == SidecarState::kPrepared;
     if (at == found.end()) {
       copy_whole_[c] = false;
-      damage_.push_back({best.PlaceOf(c), best.bytes(), "superblock"});
+      damage_.push_back({best.PlaceOf(c), best.bytes(), "superblock", 0, unfinished});
       continue;
     }
     const Superblock& own = at->second;
@@ -288,13 +311,13 @@ Sidecar::Copies Sidecar::CopiesOf(const Superblocks& found, const Superblock& be
     copy_whole_[c] = false;
     if (own.state == SidecarState::kPrepared) continue;
     damage_.push_back({best.PlaceOf(c), best.bytes(),
-                       own.generation < best.generation ? "older superblock" : "superblock of a broken commit"});
+                       own.generation < best.generation ? kOlderSuperblock : "superblock of a broken commit", 0, unfinished});
   }
-  // A commit that broke off just after it began to count leaves copy 0 without metadata of its own (MakeCount).
+  // A commit that broke off just after it began to count, or is just there, has copy 0 without metadata of its own (MakeCount).
   const Extent* own = same[0] == nullptr ? nullptr : FindExtent(*same[0], ExtentKind::kInfo);
   if (own != nullptr && own->offset >= best.spacing) {
     copy_whole_[0] = false;
-    damage_.push_back({0, best.bytes(), "superblock that refers to another copy's metadata"});
+    damage_.push_back({0, best.bytes(), "superblock that refers to another copy's metadata", 0, /*unfinished=*/true});
   }
   return same;
 }

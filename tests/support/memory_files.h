@@ -302,6 +302,10 @@ class MemoryFile final : public File {
     node_->locked = holds_lock_ = true;
     return Status::Ok();
   }
+  std::optional<LockHolder> FindLockHolder() override {
+    std::lock_guard lock(fs_.mutex_);
+    return node_->locked && !holds_lock_ ? std::optional(LockHolder()) : std::nullopt;
+  }
   const std::string& path() const override { return path_; }
 
  private:

@@ -236,6 +236,9 @@ std::string StateAdvice(const DatasetReport& report, Action action, const std::s
       return fmt::format("  to commit the change: lzy-protect {}{}; {}\n", report.another ? "--force " : "", path,
                          UndoText(report, "to undo it", path));
     case DatasetState::kAtRisk:
+      if (std::ranges::all_of(report.damage, IsUnfinishedCommit) && !report.damage.empty()) {
+        return fmt::format("  its data are as committed; to finish the commit: lzy-verify --repair {}\n", path);
+      }
       return fmt::format("  to commit it as it is: lzy-protect {}; {}\n", path, UndoText(report, "to reset it to the last commit", path));
     case DatasetState::kUnprotected:
       if (report.unjudged && !report.unchecked.empty()) {

@@ -64,6 +64,7 @@ std::string CauseText(const Damage& damage) {
   // Parity itself did not change: the data of its rows did.
   const bool edited = IsEdit(damage.cause);
   if (edited && damage.part == DamagePart::kParity) return "out of date, because data of its rows were written since";
+  if (IsUnfinishedCommit(damage)) return "a commit of it has not ended";
   switch (damage.cause) {
     case DamageCause::kHash:
       return "differs from its hash";
@@ -118,6 +119,7 @@ std::string RemedyText(const DatasetReport& report, const Damage& damage, Action
     return "the next commit makes it again";
   }
   if (damage.cause == DamageCause::kStale) return "a legitimate change, or damage: see below";
+  if (IsUnfinishedCommit(damage)) return "the next commit finishes it";
   if (damage.cause == DamageCause::kAtRisk) return "may be old or new: see below";
   return would ? "would be repaired" : "repairable";
 }

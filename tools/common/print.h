@@ -56,6 +56,11 @@ std::string AgeText(std::int64_t ns);
 std::string AgoText(std::int64_t ns);
 /// What is wrong with a range, seen from outside: "differs from its hash".
 std::string CauseText(const Damage& damage);
+
+/// Whether it is no damage, but what a commit left in a sidecar that was cut off, or is under way.
+inline bool IsUnfinishedCommit(const Damage& damage) {
+  return damage.part == DamagePart::kMetadata && damage.cause == DamageCause::kAtRisk;
+}
 /// What lies in a damaged range, in short: "/fields/T chunk [3, 0], /grid (metadata) and 2 more". At most `most` are named.
 /// Empty if nothing is known.
 std::string ObjectsText(const std::vector<DamagedObject>& objects, std::uint64_t left_off, std::size_t most);
