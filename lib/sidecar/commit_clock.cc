@@ -1,5 +1,7 @@
 #include "sidecar/commit_clock.h"
 
+#include <fmt/format.h>
+
 namespace lzy {
 
 // A real write, since the data get their times from real writes: setting the times to "now" takes the clock of the client
@@ -15,7 +17,7 @@ Result<std::int64_t> FileSystemClock(File& file, bool past_cache) {
   std::uint8_t byte = 0;
   if (before.size > 0) {
     LZY_ASSIGN_OR_RETURN(const std::size_t got, past_cache ? file.ReadAtFromDevice(at, {&byte, 1}) : file.ReadAt(at, {&byte, 1}));
-    if (got != 1) return Status(Code::kIo, file.path() + ": became shorter while its last byte was being read");
+    if (got != 1) return Status(Code::kCorrupt, fmt::format("{}: ends early: {} bytes expected at offset {}, {} there", file.path(), 1, at, got));
   }
   LZY_RETURN_IF_ERROR(file.WriteAt(at, {&byte, 1}));
   LZY_ASSIGN_OR_RETURN(const FileStat after, file.Stat());

@@ -12,7 +12,7 @@ import unittest
 import layered
 
 ADDRESS = "10.99.0.1"  # of a link that only the name space has
-ROUNDS = int(os.environ.get("LZY_TEST_ROUNDS", "2"))
+ROUNDS = int(os.environ.get("LZY_TEST_ROUNDS", "1"))
 
 # $1: a directory for everything. Says "ready" when the volume is mounted twice, and ends with its standard input.
 SERVE = r"""
@@ -109,7 +109,7 @@ class TwoMounts(layered.Layer):
                         done = self.job(name, record, **options)
                         self.assertEqual(self.content(name), self.content(f"bare{record}"))
                         for mount in ["first", "second"]:
-                            found = self.call(f"{layered.BUILD}/bin/lzy-verify", f"{mount}/{name}")
+                            found = self.call(f"{layered.BUILD}/bin/lzy-verify", f"{self.dir}/{mount}/{name}")
                             self.assertEqual(found.returncode, 0, found.stdout + found.stderr + done.stderr)
                         self.assertNotIn("not what w", done.stderr)  # no write was found wrong
 
