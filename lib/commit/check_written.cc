@@ -59,11 +59,13 @@ class Checker {
       return Status::Ok();
     }));
     if (shared) LZY_RETURN_IF_ERROR(LeaveOutOverlaps());
+    if (WeighsLeaves(shared)) LZY_RETURN_IF_ERROR(WeighLeaves());
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { return TakeFaults(view); }));
     if (!counts_) result_.uncompared[why_not_] = touched_bytes_;
     LZY_RETURN_IF_ERROR(AddUp(result_.uncompared));
     LZY_ASSIGN_OR_RETURN(result_.faults, context_.comm.AllReduceSum(faults_));
-    if (result_.faults == 0) return std::move(result_);
+    LZY_ASSIGN_OR_RETURN(result_.untrue_leaves, context_.comm.AllReduceSum(result_.untrue.size()));
+    if (result_.faults == 0 && result_.untrue_leaves == 0) return std::move(result_);
     const bool untouched = view.superblock.generation == written_.generation && IsUntouchedSince(context_, written_);
     LZY_ASSIGN_OR_RETURN(const std::uint64_t touched, context_.comm.AllReduceMax(!untouched));
     if (touched == 0) return std::move(result_);
@@ -150,13 +152,14 @@ class Checker {
       if (piece.rank == context_.comm.rank()) mine.push_back(piece.blocks);
     }
     rest = Without(rest, captured.intervals());
-    LZY_RETURN_IF_ERROR(HoldToLeaves(StreamOf(ensemble, false, f), shared ? ShareOf(rest, context_.comm) : rest));
+    std::vector<Interval>* const weighed = WeighsLeaves(shared) ? &suspects_ : nullptr;
+    LZY_RETURN_IF_ERROR(HoldToLeaves(StreamOf(ensemble, false, f), shared ? ShareOf(rest, context_.comm) : rest, weighed));
     if (!mine.empty()) {
       LZY_RETURN_IF_ERROR(HoldToCapture(
           DataStream(capture_->block_size(), layout.file_size(f), file.data.get(), nullptr, ensemble.key.get()), mine));
     }
     const std::vector<Interval> parity = TouchedParity(ensemble, f);
-    return HoldToLeaves(StreamOf(ensemble, true, f), shared ? ShareOf(parity, context_.comm) : parity);
+    return HoldToLeaves(StreamOf(ensemble, true, f), shared ? ShareOf(parity, context_.comm) : parity, nullptr);
   }
 
   // The blocks of file f that lie in these blocks of a capture, which may have another size.
@@ -167,11 +170,14 @@ class Checker {
     return {begin, std::max(begin, to_the_end ? layout.data_blocks(f) : captured.end * theirs / ours)};
   }
 
-  Status HoldToLeaves(const BlockStream& stream, const std::vector<Interval>& blocks) {
+  // What differs are faults, or goes to `suspects`, as bytes of the file.
+  Status HoldToLeaves(const BlockStream& stream, const std::vector<Interval>& blocks, std::vector<Interval>* suspects) {
     return Read(stream, blocks, [&](std::uint64_t, const CheckResult& checked) {
       for (const BadBlocks& bad : checked.bad) {
         for (std::uint64_t i = bad.first; !bad.transient && i < bad.first + bad.count; ++i) {
-          faults_ += !IsWithoutParity(stream, i);
+          const BlockPlace place = stream.place(i);
+          if (suspects != nullptr) suspects->push_back({place.offset, place.offset + place.length});
+          if (suspects == nullptr) faults_ += !IsWithoutParity(stream, i);
         }
       }
     });
@@ -238,6 +244,55 @@ class Checker {
     if (!part.copy.empty()) return std::ranges::equal(part.copy, bytes);
     const Hash hash = capture_->written()->HashOf(part.bytes.begin / capture_->block_size(), bytes);
     return std::ranges::equal(hash.bytes, std::span(part.hash, sizeof hash));
+  }
+
+  // Whether a leaf that was read back has less weight than what ranks wrote: of a shared file, if that is known.
+  bool WeighsLeaves(bool shared) const { return shared && counts_; }
+
+  // Of the blocks that differ from their leaves: if the ranks that wrote them know each byte, and all of it is there, the block is
+  // right, and the commit has read something else. Else it is a fault. There are few such blocks, as a rule none, so ranks ask
+  // each other about these alone. Collective.
+  Status WeighLeaves() {
+    const auto each = std::max<std::size_t>(16, kMostIntervals / static_cast<std::size_t>(context_.comm.size()));
+    for (std::size_t asked = 0;; asked += each) {
+      LZY_ASSIGN_OR_RETURN(const std::uint64_t more, context_.comm.AllReduceMax(asked < suspects_.size()));
+      if (more == 0) return Status::Ok();
+      std::vector<Interval> mine;
+      LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] {
+        for (std::size_t i = asked; i < std::min(suspects_.size(), asked + each); ++i) mine.push_back(suspects_[i]);
+      }));
+      IntervalSet there;
+      LZY_RETURN_IF_ERROR(AskWhatIsThere(mine, there));
+      for (const Interval& block : mine) {
+        if (Without({block}, there.intervals()).empty()) {
+          result_.untrue.push_back(block);
+        } else {
+          ++faults_;
+        }
+      }
+    }
+  }
+
+  // Of the blocks `mine`: what ranks wrote of them, and found on the device. Collective.
+  Status AskWhatIsThere(const std::vector<Interval>& mine, IntervalSet& there) {
+    const auto asked = AllGatherRecords(context_.comm, mine);
+    std::vector<Interval> here;
+    LZY_RETURN_IF_ERROR(Agree(context_.comm, !asked.ok() ? asked.status() : NoThrow([&] {
+      IntervalSet blocks, found;
+      for (const auto& theirs : *asked) blocks.Add(theirs);
+      LZY_RETURN_IF_ERROR(capture_->written()->ForEachBlock([&](std::uint64_t, const std::vector<WrittenBytes::Part>& parts) {
+        for (const WrittenBytes::Part& part : parts) {
+          if (blocks.Overlaps(part.bytes)) found.Add(part.bytes);
+        }
+        return Status::Ok();
+      }));
+      here = Without(found.intervals(), differ_);
+      return Status::Ok();
+    })));
+    const auto told = AllGatherRecords(context_.comm, here);
+    return Agree(context_.comm, !told.ok() ? told.status() : NoThrow([&] {
+      for (const auto& theirs : *told) there.Add(theirs);
+    }));
   }
 
   // Finds out which of the bytes that differ were written by another rank, too, or may have been. Programs rarely do that,
@@ -329,6 +384,7 @@ class Checker {
   std::uint64_t touched_bytes_ = 0;
   WrittenCheck result_;
   std::uint64_t faults_ = 0;
+  std::vector<Interval> suspects_;  // blocks that differ from their leaves, as bytes of the file
   std::vector<Interval> differ_;  // parts that the device does not have, ascending
   IntervalSet others_;            // of these: what other ranks wrote, or may have
   std::vector<std::uint8_t> there_;

@@ -26,6 +26,10 @@ struct WrittenCheck {
   std::vector<std::uint64_t> wrong;
   /// The same of parts of blocks: where in the file they are. Each is in one part of Capture::written().
   std::vector<Interval> wrong_parts;
+  /// Blocks that are on the device as ranks wrote them, byte for byte, and whose leaves are others, as bytes of the file: the commit
+  /// has read something else than there is. They are to be committed again. To repair them would be to replace what is right.
+  std::vector<Interval> untrue;
+  std::uint64_t untrue_leaves = 0;  ///< on all ranks together
   /// On all ranks together: blocks of data and parity that are not on the device as they were written or committed.
   std::uint64_t faults = 0;
   /// On all ranks together: what was written and could only be held to the leaves of the commit, which read it back.

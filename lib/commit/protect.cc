@@ -11,6 +11,7 @@
 #include "dataset/access.h"
 #include "dataset/lock.h"
 #include "dataset/member.h"
+#include "dataset/page_caches.h"
 #include "dataset/parts.h"
 #include "dataset/rehome.h"
 #include "encode/capture.h"
@@ -98,6 +99,9 @@ Status Protector::Run() {
 Status Protector::Open() {
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return EnsureSidecars(); }));
   LZY_ASSIGN_OR_RETURN(view_, OpenDataset(context_, ref_, {/*write=*/true}));
+  // Of a program, each rank writes its own member of a set. Of what tools protect, nobody knows who wrote it.
+  const bool written_by_owner = request_.touched.has_value();
+  LZY_ASSIGN_OR_RETURN(several_caches_, ReadPastStalePages(context_.fs, comm_, written_by_owner, view_));
   if (request_.force) return Status::Ok();
   LZY_RETURN_IF_ERROR(RefuseDestroyed());
   return RefuseUnsealed();
@@ -561,7 +565,7 @@ Result<bool> Protector::AllStampsFresh() {
 // The sidecar that is locked is written, and a new one only later: the clock must be known before the data are read.
 Status Protector::Settle(const FileView& file, FileJob& job) const {
   Sidecar* const sidecar = file.sidecar ? file.sidecar.get() : file.former.get();
-  LZY_RETURN_IF_ERROR(job.Settle(sidecar != nullptr ? &sidecar->file() : file.held.get()));
+  LZY_RETURN_IF_ERROR(job.Settle(sidecar != nullptr ? &sidecar->file() : file.held.get(), several_caches_));
   const Sidecar* const last = LeavesOf(file);
   if (last == nullptr || (!only_access_ && (!request_.touched || touched_.at(file.rank).whole()))) return Status::Ok();
   const Superblock& sb = last->contents().superblock;

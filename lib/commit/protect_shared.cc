@@ -11,6 +11,7 @@
 #include "commit/protector.h"
 #include "dataset/access.h"
 #include "dataset/parts.h"
+#include "dataset/seen_late.h"
 #include "encode/encode_captured.h"
 #include "names/lookup.h"
 #include "names/set_names.h"
@@ -154,14 +155,31 @@ class SharedFile : public Protector {
       LZY_ASSIGN_OR_RETURN(job_.parity_base, comm_.AllReduceMax(job_.parity_base));
       if (parted()) return OpenFreshParts();
     }
+    FileStat theirs;
+    if (several_caches_) LZY_RETURN_IF_ERROR(ShareOutput(incremental_ ? file.sidecar.get() : fresh_.get(), theirs));
     return AgreeOn(comm_, [&]() -> Status {
       const bool open_already = fresh_ != nullptr || parted();  // rank 0 has just created the new sidecar
-      if (!open_already) {
+      if (!open_already && several_caches_) {
+        LZY_ASSIGN_OR_RETURN(const FileStat data, job_.data->StatAtOpening());
+        const bool by_inode = data.inode == file.stat.inode;  // what rank 0 saw
+        LZY_ASSIGN_OR_RETURN(parity_file_, OpenSame(context_.fs, out_path_, theirs, by_inode, OpenMode::kReadWrite));
+      } else if (!open_already) {
         LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
       }
       job_.parity_out = fresh_ ? &fresh_->file() : parity_file_.get();
       return Status::Ok();
     });
+  }
+
+  // What rank 0 is about to write to. By name alone, a rank on another node might write its parity to the sidecar that had this
+  // name before.
+  Status ShareOutput(Sidecar* out, FileStat& theirs) {
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      if (comm_.rank() != 0) return Status::Ok();
+      LZY_ASSIGN_OR_RETURN(theirs, out->file().Stat());
+      return Status::Ok();
+    }));
+    return BroadcastRecord(comm_, theirs);
   }
 
   // The sidecar and its parts have their final size from the start, so all ranks can write at their places.

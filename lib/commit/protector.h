@@ -114,6 +114,8 @@ class Protector {
   /// known.
   bool holds_ = false;
   std::map<std::uint32_t, IntervalSet> touched_;
+  /// Of a shared file: ranks see it through several page caches, so one may see late what another one did.
+  bool several_caches_ = false;
   /// A file changed after it was judged.
   bool judged_in_vain_ = false;
   /// Nothing changed but the access to files: no block need be encoded.

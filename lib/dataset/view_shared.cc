@@ -13,9 +13,11 @@
 #include "comm/records.h"
 #include "dataset/member.h"
 #include "dataset/parts.h"
+#include "dataset/seen_late.h"
 #include "names/contents.h"
 #include "names/lookup.h"
 #include "sidecar/contents.h"
+#include "storage/past_cache.h"
 
 namespace lzy {
 
@@ -42,6 +44,29 @@ void WarnOfDirectories(const Context& context, const std::vector<std::string>& r
   }
 }
 
+bool IsSidecarOf(const Summary& first, const FileView& file) {
+  if (!file.sidecar) return false;
+  const Superblock& here = file.sidecar->contents().superblock;
+  return here.uuid == first.superblock.uuid && here.generation == first.superblock.generation;
+}
+
+/// If rank 0 has a sidecar that this rank does not see yet: looks for it again, past the page cache. What rank 0 committed last may
+/// be in no page of another node. Whether it helped is seen later.
+void LookForSidecar(const Context& context, const Summary& first, FileView& file) {
+  const bool whole = first.fault == SidecarFault::kNone && first.superblock.state == SidecarState::kCommitted;
+  if (!whole || first.superblock.parted() || IsSidecarOf(first, file)) return;
+  const std::string directory = DirectoryOf(FollowLink(context.fs, file.data ? file.data->path() : file.path));
+  const std::string path = JoinPath(directory, BaseNameOf(first.sidecar_path));
+  (void)LookAgain(context.fs, directory, [&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(auto opened, context.fs.Open(path, OpenMode::kRead, /*follow=*/false));
+    LZY_ASSIGN_OR_RETURN(auto sidecar, Sidecar::Load(std::shared_ptr<File>(ReadPastCache(std::move(opened))), OpenMode::kRead));
+    LZY_RETURN_IF_ERROR(CheckContents(sidecar->contents()));
+    LZY_RETURN_IF_ERROR(sidecar->Unseal(context.options.key));
+    file.sidecar = std::move(sidecar);
+    return IsSidecarOf(first, file) ? Status::Ok() : SeesAnotherSidecar(path);
+  });
+}
+
 // One look of all ranks at the file. Rank 0 takes the lock, if it has not taken it already; the others read what it leaves.
 Status OpenOnAllRanks(const Context& context, const DatasetRef& ref, const OpenRequest& request, bool again, FileView& file, Summary& summary) {
   const bool first = context.comm.rank() == 0;
@@ -62,6 +87,7 @@ Status OpenOnAllRanks(const Context& context, const DatasetRef& ref, const OpenR
       RememberProven(context.fs, DirectoryOf(real), BaseNameOf(real), BaseNameOf(summary.sidecar_path));
     }
     LZY_RETURN_IF_ERROR(OpenMember(context, ref.kind, ref.path, false, file).status());
+    LookForSidecar(context, summary, file);
     if (!request.write || file.data == nullptr) return Status::Ok();
     if (auto writable = OpenData(context.fs, ref.kind, ref.path, true); writable.ok())
       file.data = std::move(writable).value();
@@ -115,8 +141,7 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   WarnOfDirectories(context, view.info.parts.directories, view.warnings);
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     if (!same) {
-      return {Code::kIo,
-              fmt::format("{}: ranks see different sidecars; is the directory shared by all of them?", ref.path)};
+      return SeesAnotherSidecar(ref.path);
     }
     for (std::size_t d = 0; file.parts && d < file.part_paths.size(); ++d) {
       if (!summary.parts_there[d] || file.parts->part(d) != nullptr) continue;

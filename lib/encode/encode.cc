@@ -78,7 +78,7 @@ Status FileJob::MakeTrees(const Layout& layout, std::uint32_t f) {
 // look. No later change can hide, so the clock is recorded as later than the mtime, and there is nothing to wait for.
 // Otherwise this waits for the next tick of the file system's clock, as long as ticks are short. An mtime that is further
 // ahead than `limit` was not set by this clock, so waiting would not help.
-Status FileJob::Settle(File* beside) {
+Status FileJob::Settle(File* beside, bool past_cache) {
   const bool never_racy = data->StampsEveryChange();
   LZY_ASSIGN_OR_RETURN(before, StatToRecord(*data));
   if (never_racy) {
@@ -87,7 +87,7 @@ Status FileJob::Settle(File* beside) {
   }
   // Without a clock nothing is known of later changes. That is no reason to fail: the sidecar may be what is broken.
   const auto ask = [&] {
-    const auto clock = beside == nullptr ? Result<std::int64_t>(Code::kNotFound, "") : FileSystemClock(*beside);
+    const auto clock = beside == nullptr ? Result<std::int64_t>(Code::kNotFound, "") : FileSystemClock(*beside, past_cache);
     clock_ns = clock.ok() ? *clock : before.mtime_ns;
     return clock.ok();
   };

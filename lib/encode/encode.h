@@ -75,8 +75,8 @@ struct FileJob {
   /// Sets `before` and `clock_ns`. Call it before the data are read. Waits until the clock of the file system has left
   /// the tick of the last modification, so any later one shows in the mtime. Otherwise the stamp is racy (docs/design.md
   /// §8). It does not wait for a clock of whole seconds, nor for a file from the future: these stay racy. `beside`: a file
-  /// to ask for that clock (FileSystemClock); null: there is none, so the stamp is racy. Local.
-  Status Settle(File* beside);
+  /// to ask for that clock (FileSystemClock); null: there is none, so the stamp is racy. `past_cache`: as there. Local.
+  Status Settle(File* beside, bool past_cache = false);
   /// kBusy if size or mtime of the file are not those of Settle: something writes to it, so leaves and parity may not
   /// agree with its contents. Local.
   Status CheckUnchanged() const;

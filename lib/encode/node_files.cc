@@ -1,10 +1,14 @@
 #include "encode/node_files.h"
 
+#include <utility>
+
+#include "storage/past_cache.h"
+
 namespace lzy {
 
 Result<OpenedFile> TellFile(File& file) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
-  return OpenedFile{file.path(), stat.device, stat.inode};
+  return OpenedFile{file.path(), stat.device, stat.inode, IsReadPastCache(file)};
 }
 
 // The open file is compared, not the name, so nothing can be put in its place between the two calls.
@@ -12,7 +16,7 @@ Result<std::unique_ptr<File>> OpenTheSame(const OpenedFile& told, FileSystem& fs
   LZY_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(told.path, mode));
   LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
   if (stat.device != told.device || stat.inode != told.inode) return Status(Code::kInternal, "another file here");
-  return file;
+  return told.past_cache ? ReadPastCache(std::move(file)) : std::move(file);
 }
 
 }  // namespace lzy

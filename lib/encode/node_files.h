@@ -21,7 +21,8 @@ namespace lzy {
 struct OpenedFile {
   std::string path;
   std::uint64_t device = 0, inode = 0;
-  LZY_FIELDS(path, device, inode)
+  bool past_cache = false;  ///< it is read past the page cache, and so it is by whoever opens it, too
+  LZY_FIELDS(path, device, inode, past_cache)
 };
 /// The description of an open file. Local.
 Result<OpenedFile> TellFile(File& file);

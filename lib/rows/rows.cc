@@ -12,10 +12,14 @@
 #include "rows/retry.h"
 #include "rows/xor_checks.h"
 #include "storage/parallel.h"
+#include "storage/past_cache.h"
 #include "tuning/tuning.h"
 
 namespace lzy {
 namespace {
+
+// Bytes of a file that are read at once past the page cache: nothing reads ahead there, and each reading may ask a server.
+constexpr std::uint64_t kPastCachePiece = 1u << 20;
 
 // What one thread spent and read. `blocks` is kept here, so it is not allocated again for each piece.
 struct Effort {
@@ -31,7 +35,11 @@ struct Effort {
 class Pipeline {
  public:
   Pipeline(const RowPipelineSetup& setup, const SourceFn& source, const TargetFn& target)
-      : setup_(setup), layout_(*setup.layout), source_(source), target_(target) {}
+      : setup_(setup), layout_(*setup.layout), source_(source), target_(target) {
+    past_cache_ = std::ranges::any_of(setup.data, [](const BlockStream* stream) {
+      return stream != nullptr && stream->file != nullptr && IsReadPastCache(*stream->file);
+    });
+  }
 
   /// Every row is this rank's alone. One thread takes a run from its sources to its targets. So the targets are still
   /// in that thread's cache when they are delivered.
@@ -261,8 +269,8 @@ class Pipeline {
       devices.push_back(device);
     }
     const std::uint64_t block = layout_.block_size();
-    const auto per_piece =
-        static_cast<std::uint32_t>(std::max<std::uint64_t>(1, CurrentTuning().encode_piece_bytes() / block));
+    const std::uint64_t piece = std::max<std::uint64_t>(past_cache_ ? kPastCachePiece : 0, CurrentTuning().encode_piece_bytes());
+    const auto per_piece = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(piece / block, 1, run.slices));
     AlignedBuffer buffer = TakeBuffer();
     const std::uint64_t stride = RoundUpWords(per_piece * block);
     buffer.Reserve(std::max(kLeastRoom, stride * which.size()));
@@ -377,6 +385,7 @@ class Pipeline {
   const Layout& layout_;
   const SourceFn& source_;
   const TargetFn& target_;
+  bool past_cache_ = false;  // data are read past the page cache
   std::vector<Batch> batches_;
   std::array<Buffers, 2> buffers_;  // batch i uses number i % 2
   std::vector<AlignedBuffer> spare_;

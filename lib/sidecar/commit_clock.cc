@@ -1,5 +1,7 @@
 #include "sidecar/commit_clock.h"
 
+#include <fmt/format.h>
+
 namespace lzy {
 
 // A real write, since the data get their times from real writes: setting the times to "now" takes the clock of the client
@@ -9,11 +11,14 @@ namespace lzy {
 //
 // The last byte of a sidecar is parity in most of them, so that no copy of the metadata is touched. It stays as it is:
 // whatever becomes of this write in a crash, the file says what it said.
-Result<std::int64_t> FileSystemClock(File& file) {
+Result<std::int64_t> FileSystemClock(File& file, bool past_cache) {
   LZY_ASSIGN_OR_RETURN(const FileStat before, file.Stat());
   const std::uint64_t at = before.size == 0 ? 0 : before.size - 1;
   std::uint8_t byte = 0;
-  if (before.size > 0) LZY_RETURN_IF_ERROR(ReadExactly(file, at, {&byte, 1}));
+  if (before.size > 0) {
+    LZY_ASSIGN_OR_RETURN(const std::size_t got, past_cache ? file.ReadAtFromDevice(at, {&byte, 1}) : file.ReadAt(at, {&byte, 1}));
+    if (got != 1) return Status(Code::kCorrupt, fmt::format("{}: ends early: {} bytes expected at offset {}, {} there", file.path(), 1, at, got));
+  }
   LZY_RETURN_IF_ERROR(file.WriteAt(at, {&byte, 1}));
   LZY_ASSIGN_OR_RETURN(const FileStat after, file.Stat());
   return after.mtime_ns;

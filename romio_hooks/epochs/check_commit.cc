@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/printable.h"
 #include "engine/engine.h"
 #include "hooks/epochs/epoch.h"
 #include "hooks/files/pointers.h"
@@ -15,18 +16,23 @@
 namespace lzy::hooks {
 namespace {
 
+/// To be committed again.
+void Touch(OpenFile& file, const Interval& range) {
+  {
+    const std::lock_guard lock(file.mutex);
+    file.touched.Add(range);
+  }
+  MissRanges(file, {range});
+  EnsureEpoch(file);
+}
+
 /// What this rank still has of what it wrote and is wrong, written once more by a descriptor of our own. An epoch of
-/// its own: whatever happens, the sidecar says so. Whether there was any.
+/// its own: whatever happens, the sidecar says so. What the commit has read wrongly belongs to that epoch, too. Whether there
+/// was any.
 Result<bool> WriteHeld(OpenFile& file, const Capture& capture, const WrittenCheck& found) {
   std::unique_ptr<File> out;
   const auto write = [&](std::uint64_t offset, ByteSpan bytes) -> Status {
-    const Interval range{offset, offset + bytes.size()};
-    {
-      const std::lock_guard lock(file.mutex);
-      file.touched.Add(range);
-    }
-    MissRanges(file, {range});
-    EnsureEpoch(file);
+    Touch(file, {offset, offset + bytes.size()});
     if (!out) {
       LZY_ASSIGN_OR_RETURN(out, PosixFileSystem().Open(file.path, OpenMode::kReadWrite));
     }
@@ -41,7 +47,8 @@ Result<bool> WriteHeld(OpenFile& file, const Capture& capture, const WrittenChec
     const ByteSpan copy = capture.CopyOf(part);
     if (!copy.empty()) LZY_RETURN_IF_ERROR(write(part.begin, copy));
   }
-  return out != nullptr;
+  for (const Interval& block : found.untrue) Touch(file, block);
+  return out != nullptr || !found.untrue.empty();
 }
 
 /// Whether nobody has written since the commit: no other program, and no thread of this one. Local; the ranks compare
@@ -108,12 +115,23 @@ Status CheckAndMend(const Context& context, Written written, const Rewriting& re
   LZY_RETURN_IF_ERROR(checked.status());
   WrittenCheck found = *std::move(checked);
   if (context.comm.rank() == 0) TellUncompared(context, written.dataset.path, found.uncompared);
-  if (found.faults == 0) return Status::Ok();
-  const std::uint64_t faults = found.faults;
+  if (found.faults == 0 && found.untrue_leaves == 0) return Status::Ok();
+  const std::uint64_t faults = found.faults, untrue = found.untrue_leaves;
   LZY_ASSIGN_OR_RETURN(const bool rewritten, WriteAgain(context, rewriting, found, written));
   if (rewritten) {
     LZY_ASSIGN_OR_RETURN(found, CheckWritten(context, written));
   }
+  if (found.untrue_leaves > 0) {  // a repair would replace what is right
+    return {Code::kWriteFailed, fmt::format("{}: {} blocks are on the device as they were written, and the commit has read them wrongly; "
+                                            "commit them again: lzy-protect {}", written.dataset.path, found.untrue_leaves,
+                                            ShellQuote(written.dataset.path))};
+  }
+  if (untrue > 0 && context.comm.rank() == 0) {
+    Say(context.options, Options::Log::kWarn,
+        fmt::format("{}: the commit has read {} blocks wrongly that are on the device as they were written; they were committed again",
+                    written.dataset.path, untrue));
+  }
+  if (faults == 0) return Status::Ok();
   // Whatever put bytes where they do not belong has spoilt what was there: all of the file is looked at.
   VerifyRequest repair;
   repair.from_disk = repair.repair = true;

@@ -428,6 +428,23 @@ static void small(void) {
   close_file(&file);
 }
 
+// 64 KiB in records of as many bytes as the argument says, which the ranks write in turns; twice. Bytes, place and order are the
+// same in every run.
+static void alternate_records(void) {
+  const int size = atoi(argument);
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  for (int round = 1; round <= 2; ++round) {
+    fill(round);
+    for (int record = rank; record * size < 65536; record += ranks) {
+      const int length = 65536 - record * size < size ? 65536 - record * size : size;
+      check(MPI_File_write_at(file, (MPI_Offset)record * size, block + record * size, length, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+    }
+    check(MPI_File_sync(file), "sync");
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  close_file(&file);
+}
+
 const Action shared_file_actions[] = {
     ACTION(silent),
     ACTION(plain),
@@ -468,5 +485,6 @@ const Action shared_file_actions[] = {
     ACTION(close_nothing),
     ACTION(sequential),
     ACTION(scattered_updates),
+    ACTION(alternate_records),
     END_OF_ACTIONS,
 };
