@@ -218,6 +218,12 @@ class Semantics(Layer):
                 self.verify_all()
         return done
 
+    @staticmethod
+    def ends_match(bare, done):
+        """By exit codes. After an abort Intel's launcher ends with one code or another."""
+        codes = [run.done.returncode if is_reliable() else run.done.returncode == 0 for run in (bare, done)]
+        return codes[0] == codes[1]
+
     def compare_apart(self, case, ranks=2):
         """What is told, and the files' bytes: stderr and sidecars are for the caller to judge."""
         bare = self.run_cases([case], layer=False, ranks=ranks)
@@ -225,16 +231,13 @@ class Semantics(Layer):
             self.assertFalse(is_reliable(), bare.done.stderr)
             self.skipTest(f"{case}: {mpi_known.mpi()} by itself ends with {bare.done.returncode}")
         done = self.run_cases([case], layer=True, ranks=ranks)
-        if is_reliable() and 0 not in (done.done.returncode, bare.done.returncode):
-            # Of several ranks that abort at once MPICH's launcher tells, once in some sixty runs, another one's code.
-            for _ in range(3):
-                if done.done.returncode == bare.done.returncode:
-                    break
-                bare, done = (self.run_cases([case], layer=layer, ranks=ranks) for layer in (False, True))
-        if is_reliable():
-            self.assertEqual(done.done.returncode, bare.done.returncode)
-        else:  # after an abort Intel's launcher ends with one code or another
-            self.assertEqual(done.done.returncode == 0, bare.done.returncode == 0)
+        # Of several ranks that abort at once MPICH's launcher tells, now and then, another code than theirs: 4.0 another
+        # rank's, once in some sixty runs; 4.2 even 0, once in ten.
+        for _ in range(5 if ranks > 1 else 0):
+            if self.ends_match(bare, done) or (is_reliable() and 0 in (done.done.returncode, bare.done.returncode)):
+                break
+            bare, done = (self.run_cases([case], layer=layer, ranks=ranks) for layer in (False, True))
+        self.assertTrue(self.ends_match(bare, done), f"{done.done.returncode}, bare {bare.done.returncode}: {done.done.stderr}")
         self.compare_told(bare, bare, done)
         self.compare_files(bare, bare, done)
         return done
@@ -403,11 +406,15 @@ class Starts(Semantics):
         self.assertEqual(self.verify("file"), 9)
 
     def test_fatal_errors(self):
+        # The exit code is that of one rank. That several ranks ended, too, is seen from what they did not tell any more.
         for case in self.ENDS_BADLY:
-            with self.subTest(case=case):
-                done = self.compare_apart(case)
-                self.assertNotEqual(done.done.returncode, 0)
-                self.assertIsNone(re.search(r"^lzy", done.done.stderr, re.MULTILINE), done.done.stderr)
+            for ranks in (1, 2):
+                with self.subTest(case=case, ranks=ranks):
+                    done = self.compare_apart(case, ranks=ranks)
+                    if ranks == 1 or is_reliable():
+                        self.assertNotEqual(done.done.returncode, 0)
+                    self.assertNotIn("not reached", str(done.transcripts))
+                    self.assertIsNone(re.search(r"^lzy", done.done.stderr, re.MULTILINE), done.done.stderr)
 
 
 class SwitchedOff(Semantics):
