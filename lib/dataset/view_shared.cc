@@ -98,9 +98,7 @@ Status OpenOnAllRanks(const Context& context, const DatasetRef& ref, const OpenR
 // Whether all ranks have the sidecar that rank 0 has, if it has one. A commit while they open makes them differ, and on a
 // network file system a node may see for a second or so what was there before.
 Result<bool> SeeTheSame(Communicator& comm, const FileView& file, const Summary& summary) {
-  const Superblock& sb = summary.superblock;
-  const bool other = summary.fault == SidecarFault::kNone &&
-                     (!file.sidecar || file.sidecar->contents().superblock.uuid != sb.uuid || file.sidecar->generation() != sb.generation);
+  const bool other = summary.fault == SidecarFault::kNone && !IsSidecarOf(summary, file);
   LZY_ASSIGN_OR_RETURN(const std::uint64_t any, comm.AllReduceMax(other));
   return any == 0;
 }
@@ -115,7 +113,7 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   FileView& file = ensemble.files.emplace_back();
   Summary summary;
   bool same = false;
-  constexpr int kLooks = 5;
+  constexpr int kLooks = 3;
   for (int look = 0; !same && look < kLooks; ++look) {
     if (look > 1) std::this_thread::sleep_for(std::chrono::milliseconds(50) * (1 << look));
     LZY_RETURN_IF_ERROR(OpenOnAllRanks(context, ref, request, /*again=*/look > 0, file, summary));
