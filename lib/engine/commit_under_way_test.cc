@@ -147,9 +147,11 @@ TEST_P(CommitUnderWay, WhatAKilledOneLeavesIsNoDamage) {
     EXPECT_TRUE(repaired.status.ok() && (ExitCodeOf(repaired) == 0 || ExitCodeOf(repaired) == 9)) << budget << Text(repaired);
     for (const Damage& d : repaired.damage) EXPECT_TRUE(d.part != DamagePart::kMetadata || d.repaired) << budget << Text(repaired);
     for (const std::string& path : paths_) EXPECT_EQ(fs_.At(path).bytes, left.at(path).bytes) << "repair took data back";
-    fs_.Restore(left);
-    EXPECT_TRUE(Commit(2)) << budget;
-    EXPECT_EQ(ExitCodeOf(Check()), 0) << "the next commit finishes it: " << budget;
+    if (paths_.size() == 1 || budget % 8 == 0) {  // ranks of a set are threads, which takes time
+      fs_.Restore(left);
+      EXPECT_TRUE(Commit(2)) << budget;
+      EXPECT_EQ(ExitCodeOf(Check()), 0) << "the next commit finishes it: " << budget;
+    }
     if (used <= budget) return;
     ASSERT_LT(budget, 5000u);
   }
@@ -158,8 +160,8 @@ TEST_P(CommitUnderWay, WhatAKilledOneLeavesIsNoDamage) {
 // A writer commits again and again. At each operation of the reader it goes on by some operations of its own.
 TEST_P(CommitUnderWay, CommitsGoOnAtEachOperationOfTheReader) {
   Begin();
-  for (std::uint64_t pace = 1; pace <= 7 && !HasFailure(); ++pace) {
-    for (std::uint64_t head_start = 0; head_start < 3; ++head_start) {
+  for (const std::uint64_t pace : {1u, 3u, 7u}) {
+    for (std::uint64_t head_start = 0; head_start < 2 && !HasFailure(); ++head_start) {
       Turns turns;
       static thread_local bool reads = false;
       std::mutex one_at_a_time;

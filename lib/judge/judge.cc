@@ -61,6 +61,8 @@ namespace {
 
 // A commit changes the generation, and an epoch sets or clears an intent. Whoever commits right now holds the lock.
 bool ChangedSince(const Context& context, const FileView& file, bool lock_counts) {
+  // None was loaded: there was none, it is ruined, or nobody looked at it, since a directory has the name of its file.
+  if (file.opened == FileView::Commit{}) return false;
   auto opened = context.fs.Open(file.sidecar_path, OpenMode::kRead, /*follow=*/false);
   if (!opened.ok()) return false;
   if (lock_counts && (*opened)->FindLockHolder()) return true;
@@ -78,7 +80,7 @@ bool ChangedSince(const Context& context, const FileView& file, bool lock_counts
 }  // namespace
 
 // Asked after reading, by those who found a difference: a reader takes no lock, so a commit may have replaced what it
-// compared with. A sidecar that could not be used then may be whole now, so all count.
+// compared with. A sidecar that could not be used, such as an older one, may be up to date now, so those count, too.
 bool CommittedSince(const Context& context, const DatasetView& view, bool locks_count) {
   return std::ranges::any_of(view.files(), [&](const FileView& file) {
     const bool here = view.ref.kind == DatasetKind::kShared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
