@@ -284,8 +284,10 @@ TEST_F(FileTest, AReaderSeesThatSomebodyHoldsTheLock) {
   if (child == 0) {
     struct flock lock {};
     lock.l_type = F_WRLCK;
-    const int fd = open((dir_ / "f").c_str(), O_RDWR);
-    _exit(fcntl(fd, F_SETLK, &lock) == 0 && raise(SIGSTOP) == 0 ? 0 : 1);
+    int fd = -1, locked = -1;
+    while ((fd = open((dir_ / "f").c_str(), O_RDWR)) < 0 && errno == EINTR) {}
+    while ((locked = fcntl(fd, F_SETLK, &lock)) != 0 && errno == EINTR) {}
+    _exit(locked == 0 && raise(SIGSTOP) == 0 ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);

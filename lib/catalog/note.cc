@@ -62,7 +62,7 @@ class Noting {
         note_(note),
         report_(report),
         partial_(!report.not_visible.empty()),
-        read_(partial_ ? CatalogNote::Read::kNothing : note.read) {}
+        read_(partial_ || report.met_commit ? CatalogNote::Read::kNothing : note.read) {}
 
   Result<CatalogNews> Run() {
     if (note_.unreadable) return NoteUnreadable();

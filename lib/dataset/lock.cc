@@ -163,7 +163,9 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
     const Status locked = file ? file->Lock() : Status(Code::kBusy, "");
     // Another node has replaced or removed the file, and this one did not know that yet when it opened it.
     const bool gone = locked.code() == Code::kNotFound;
-    if (!locked.ok() && locked.code() != Code::kBusy && !(gone && !late.is_over())) return locked;
+    // Not kNotFound: the name is there, so nobody may take the file for one without a sidecar.
+    if (gone && late.is_over()) return {Code::kBusy, locked.message()};
+    if (!locked.ok() && locked.code() != Code::kBusy && !gone) return locked;
     bool named = false;
     if (file && !gone) {
       LZY_ASSIGN_OR_RETURN(named, StillNamed(fs, path, *file));

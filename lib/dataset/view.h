@@ -100,7 +100,9 @@ struct FileView : FileFacts {
   /// Set by Examine: it has the committed mtime, but by inode or birth it is another file, and most of its blocks are not as
   /// committed.
   bool is_another = false;
-  /// Set by Examine for such a file: the name under which it was committed, as its inode, size and mtime say. It was renamed, and is
+  /// Set by Examine: it is the same file by inode and birth, but of another size, and most of its blocks are not as committed.
+  bool is_unlike = false;
+  /// Set by Examine for a file that is_another: the name under which it was committed, as its inode, size and mtime say. It was renamed, and is
   /// damaged. Empty: not known.
   std::string rotten_as;
   /// Committed leaves, as far as known here.

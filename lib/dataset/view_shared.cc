@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -50,6 +51,23 @@ bool IsSidecarOf(const Summary& first, const FileView& file) {
   return here.uuid == first.superblock.uuid && here.generation == first.superblock.generation;
 }
 
+/// Directories in which waiting for what other ranks see did not help.
+class InVain {
+ public:
+  bool Has(const std::string& directory) {
+    const std::lock_guard lock(mutex_);
+    return directories_.contains(directory);
+  }
+  void Add(const std::string& directory) {
+    const std::lock_guard lock(mutex_);
+    directories_.insert(directory);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> directories_;
+};
+
 /// If rank 0 has a sidecar that this rank does not see yet: looks for it again, past the page cache. What rank 0 committed last may
 /// be in no page of another node. Whether it helped is seen later.
 void LookForSidecar(const Context& context, const Summary& first, FileView& file) {
@@ -57,20 +75,26 @@ void LookForSidecar(const Context& context, const Summary& first, FileView& file
   if (!whole || first.superblock.parted() || IsSidecarOf(first, file)) return;
   const std::string directory = DirectoryOf(FollowLink(context.fs, file.data ? file.data->path() : file.path));
   const std::string path = JoinPath(directory, BaseNameOf(first.sidecar_path));
-  (void)LookAgain(context.fs, directory, [&]() -> Status {
+  const auto look_once = [&]() -> Status {
     LZY_ASSIGN_OR_RETURN(auto opened, context.fs.Open(path, OpenMode::kRead, /*follow=*/false));
     LZY_ASSIGN_OR_RETURN(auto sidecar, Sidecar::Load(std::shared_ptr<File>(ReadPastCache(std::move(opened))), OpenMode::kRead));
     LZY_RETURN_IF_ERROR(CheckContents(sidecar->contents()));
     LZY_RETURN_IF_ERROR(sidecar->Unseal(context.options.key));
     file.sidecar = std::move(sidecar);
     return IsSidecarOf(first, file) ? Status::Ok() : SeesAnotherSidecar(path);
-  });
+  };
+  // A directory of which this node has another one is not waited for with each of its files.
+  auto& in_vain = context.fs.Memo<InVain>();
+  const bool waits = !in_vain.Has(directory);
+  if (!(waits ? LookAgain(context.fs, directory, look_once) : look_once()).ok()) in_vain.Add(directory);
 }
 
+constexpr int kLooks = 3;  // at a file of which ranks see different sidecars
+
 // One look of all ranks at the file. Rank 0 takes the lock, if it has not taken it already; the others read what it leaves.
-Status OpenOnAllRanks(const Context& context, const DatasetRef& ref, const OpenRequest& request, bool again, FileView& file, Summary& summary) {
+Status OpenOnAllRanks(const Context& context, const DatasetRef& ref, const OpenRequest& request, int look, FileView& file, Summary& summary) {
   const bool first = context.comm.rank() == 0;
-  const bool locked = again && request.write;
+  const bool again = look > 0, locked = again && request.write;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     if (again && !(first && locked)) file = FileView();
     if (!first || locked) return Status::Ok();
@@ -87,7 +111,7 @@ Status OpenOnAllRanks(const Context& context, const DatasetRef& ref, const OpenR
       RememberProven(context.fs, DirectoryOf(real), BaseNameOf(real), BaseNameOf(summary.sidecar_path));
     }
     LZY_RETURN_IF_ERROR(OpenMember(context, ref.kind, ref.path, false, file).status());
-    LookForSidecar(context, summary, file);
+    if (look == kLooks - 1) LookForSidecar(context, summary, file);
     if (!request.write || file.data == nullptr) return Status::Ok();
     if (auto writable = OpenData(context.fs, ref.kind, ref.path, true); writable.ok())
       file.data = std::move(writable).value();
@@ -113,10 +137,9 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   FileView& file = ensemble.files.emplace_back();
   Summary summary;
   bool same = false;
-  constexpr int kLooks = 3;
   for (int look = 0; !same && look < kLooks; ++look) {
     if (look > 1) std::this_thread::sleep_for(std::chrono::milliseconds(50) * (1 << look));
-    LZY_RETURN_IF_ERROR(OpenOnAllRanks(context, ref, request, /*again=*/look > 0, file, summary));
+    LZY_RETURN_IF_ERROR(OpenOnAllRanks(context, ref, request, look, file, summary));
     LZY_ASSIGN_OR_RETURN(same, SeeTheSame(context.comm, file, summary));
   }
   Fill(file, summary);

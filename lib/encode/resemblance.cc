@@ -6,7 +6,6 @@
 
 #include "comm/records.h"
 #include "encode/rebuild.h"
-#include "names/peek.h"
 
 namespace lzy {
 namespace {
@@ -22,7 +21,7 @@ struct Compared {
 };
 
 bool IsSuspect(const FileView& file) {
-  return file.is_another && file.proven_by.empty();
+  return (file.is_another || file.is_unlike) && file.proven_by.empty();
 }
 
 // Rows that have lost blocks of suspects, and no more than parity can rebuild.
@@ -60,9 +59,7 @@ bool IsTheCommitted(const FileView& file, const Layout& layout, std::uint32_t f,
   }
   // A few blocks, at whose place it is as it was, say nothing of the others.
   const bool enough = 2 * compared.total >= std::min<std::uint64_t>(differing, kMostCompared) * std::min<std::uint64_t>(layout.block_size(), file.stat.size);
-  if (compared.total > 0 && enough) return 4 * compared.same >= 3 * compared.total;
-  // Cut in place by a crash, perhaps within a block.
-  return MayBe(file.stat, file.stamp) && file.stat.size < size;
+  return compared.total > 0 && enough && 4 * compared.same >= 3 * compared.total;
 }
 
 // Rebuilds these rows, and compares. `comm`: the ranks that do it, each of which owns what `owners` says.
@@ -122,7 +119,9 @@ Status TellRotFromOthers(const Context& context, DatasetView& view, const Findin
     for (std::size_t f = 0; f < sums[e].size(); ++f) {
       FileView& file = view.ensembles[e].files[f];
       const auto number = static_cast<std::uint32_t>(f);
-      if (IsSuspect(file) && IsTheCommitted(file, *view.ensembles[e].layout, number, findings.files[e][f], sums[e][f])) file.is_another = false;
+      if (IsSuspect(file) && IsTheCommitted(file, *view.ensembles[e].layout, number, findings.files[e][f], sums[e][f])) {
+        file.is_another = file.is_unlike = false;
+      }
     }
   }
   return Status::Ok();

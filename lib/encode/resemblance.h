@@ -8,9 +8,9 @@
 
 namespace lzy {
 
-/// For each file that Examine calls another one (FileView::is_another), and no sidecar proves: rebuilds blocks of it in
+/// For each file that Examine calls another one or unlike (FileView::is_another, is_unlike), and no sidecar proves: rebuilds blocks of it in
 /// memory, and compares them with what is there. If three quarters of the bytes are the same, it is the committed file
-/// after all, and what differs is damage: is_another becomes false. Blocks that cannot be rebuilt say nothing. Writes
+/// after all, and what differs is damage: both become false. Blocks that cannot be rebuilt say nothing. Writes
 /// nothing. Collective; the same on all ranks.
 Status TellRotFromOthers(const Context& context, DatasetView& view, const Findings& findings);
 

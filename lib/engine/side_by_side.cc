@@ -17,7 +17,8 @@ struct Seen {
   std::uint64_t inode = 0;
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
-  LZY_FIELDS(inode, size, mtime_ns)
+  std::uint32_t links = 1;
+  LZY_FIELDS(inode, size, mtime_ns, links)
   friend bool operator==(const Seen&, const Seen&) = default;
 };
 
@@ -25,7 +26,7 @@ std::optional<Seen> Look(FileSystem& fs, const DatasetRef& dataset) {
   if (dataset.kind != DatasetKind::kShared) return std::nullopt;
   const auto stat = fs.Stat(dataset.path);
   if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size > kSmallFile) return std::nullopt;
-  return Seen{stat->inode, stat->size, stat->mtime_ns};
+  return Seen{stat->inode, stat->size, stat->mtime_ns, stat->links};
 }
 
 /// The sizes of those that are small and alike for all ranks; the same on all ranks. Of processes that share a view of
@@ -40,14 +41,14 @@ Result<std::vector<std::optional<std::uint64_t>>> SmallSizes(const Context& cont
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context.comm, mine));
   std::vector<std::optional<std::uint64_t>> sizes(datasets.size());
   const std::vector<std::optional<Seen>>* first = nullptr;
-  std::map<std::uint64_t, std::size_t> names;  // by inode
+  std::map<std::uint64_t, std::size_t> names;  // of files with several links, by inode
   for (const auto& theirs : all) {
     if (theirs.size() != datasets.size()) continue;  // it leaves that to another one of its machine
     if (first == nullptr) first = &theirs;
     for (std::size_t i = 0; i < datasets.size(); ++i) {
       const bool alike = theirs[i] && theirs[i] == (*first)[i];
       if (first == &theirs && alike) sizes[i] = theirs[i]->size;
-      if (first == &theirs && alike) ++names[theirs[i]->inode];
+      if (first == &theirs && alike && theirs[i]->links > 1) ++names[theirs[i]->inode];
       if (!alike) sizes[i] = std::nullopt;
     }
   }

@@ -208,12 +208,15 @@ class Examiner {
         any = any || (Differs(layout, f, findings.files[e][f]) && file.present && !IsEdited(file));
         file.is_another = false;
         file.rotten_as.clear();
-        // Written in place, too, it is hardly what was committed if its size is another one.
-        if (!file.present || (MayBe(file.stat, file.stamp) && file.stat.size == layout.file_size(f))) continue;
+        file.is_unlike = false;
+        const bool in_place = MayBe(file.stat, file.stamp);
+        if (!file.present || (in_place && file.stat.size == layout.file_size(f))) continue;
         // Of the blocks that are there: a copy may be cut short, or go on behind the end.
         const std::uint64_t there = CeilDiv(file.stat.size, layout.block_size()), extra = there - std::min(there, layout.data_blocks(f));
         const bool differs = 2 * (CountBad(bad, there) + extra) > there;
-        file.is_another = differs && file.stat.mtime_ns == file.stamp.mtime_ns && file.sidecar_usable();
+        const bool unnoticed = differs && file.stat.mtime_ns == file.stamp.mtime_ns && file.sidecar_usable();
+        file.is_another = unnoticed && !in_place;
+        file.is_unlike = unnoticed && in_place;
       }
     }
     if (!any) return Status::Ok();

@@ -105,6 +105,7 @@ void TellCommitUnderWay(DatasetReport& report) {
   }
   report.unjudged = false;
   report.unchecked.clear();
+  report.met_commit = report.in_epoch = true;
   report.state = DatasetState::kAtRisk;
 }
 

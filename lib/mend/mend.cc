@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 
+#include "comm/records.h"
 #include "dataset/parts.h"
+#include "dataset/seen_late.h"
 #include "encode/rebuild.h"
 #include "mend/mender.h"
 #include "mend/replica.h"
@@ -193,29 +195,53 @@ Status Mender::MakeWayFor(const FileView& file) {
 }
 
 bool Mender::NeedsOwn(const FileView& file, const FilePlan& plan) const {
-  if (!request_.force || !file.present || !(plan.data_in_place || plan.cut_tail)) return false;
+  if (!file.present || !(plan.data_in_place || plan.cut_tail)) return false;
+  if (!request_.force) return file.is_unlike;
   return !file.proven_by.empty() || (file.stat.links > 1 && !MayBe(file.stat, file.stamp));
 }
 
-// The copy has its name before anything is written to it, so a crash leaves what was there, at most under one more name.
+// The copy has its name before anything is written to it. A crash leaves what was there, under its name or one more; where there are no
+// hard links, for a moment under that one alone.
 Status Mender::MakeOwn(FileView& file, FileMend& mend) {
   const std::string temporary = NewDataPath(mend.target);
-  if (Status removed = context_.fs.Remove(temporary); !removed.ok() && removed.code() != Code::kNotFound) return removed;
-  LZY_ASSIGN_OR_RETURN(auto own, context_.fs.Open(temporary, OpenMode::kCreateNew, /*follow=*/false, 0600));
-  LZY_RETURN_IF_ERROR(own->CopyAccess(*file.data));
-  std::vector<std::uint8_t> piece(1u << 20);
-  for (std::uint64_t at = 0; at < file.stat.size; at += piece.size()) {
-    LZY_ASSIGN_OR_RETURN(const std::size_t count, file.data->ReadAt(at, piece));
-    LZY_RETURN_IF_ERROR(own->WriteAt(at, ByteSpan(piece).first(count)));
+  const Status made = MakeCopy(file, temporary);
+  const bool keeps = (!file.proven_by.empty() || file.is_unlike) && file.stat.links == 1;
+  const Status named = [&]() -> Status {
+    LZY_RETURN_IF_ERROR(made);
+    if (keeps) LZY_RETURN_IF_ERROR(Keep(KeptOf(file, mend), file, mend, warnings_));
+    return context_.fs.Rename(temporary, mend.target);
+  }();
+  if (!named.ok()) {
+    (void)context_.fs.Remove(temporary);
+    return named;
   }
-  LZY_RETURN_IF_ERROR(own->SetTimes(file.stat.atime_ns, file.stat.mtime_ns));
-  LZY_RETURN_IF_ERROR(own->Sync());
-  const bool has_other_names = file.stat.links > 1;
-  if (!file.proven_by.empty() && !has_other_names) LZY_RETURN_IF_ERROR(Keep(KeptOf(file, mend), file, mend, warnings_));
-  LZY_RETURN_IF_ERROR(context_.fs.Rename(temporary, mend.target));
   LZY_ASSIGN_OR_RETURN(file.data, context_.fs.Open(mend.target, OpenMode::kReadWrite, /*follow=*/false));
   LZY_ASSIGN_OR_RETURN(file.stat, file.data->Stat());
   return context_.fs.SyncDirectory(DirectoryOf(mend.target));
+}
+
+// What cannot be read is a hole in the copy: it is among the blocks that are rebuilt.
+Status Mender::MakeCopy(const FileView& file, const std::string& temporary) {
+  constexpr std::size_t kPiece = 64u << 10, kSector = 512;
+  if (Status removed = context_.fs.Remove(temporary); !removed.ok() && removed.code() != Code::kNotFound) return removed;
+  LZY_ASSIGN_OR_RETURN(auto own, context_.fs.Open(temporary, OpenMode::kCreateNew, /*follow=*/false, 0600));
+  (void)own->Lock();  // as in OpenDataOutput
+  LZY_RETURN_IF_ERROR(own->CopyAccess(*file.data));
+  LZY_RETURN_IF_ERROR(own->Truncate(file.stat.size));
+  std::vector<std::uint8_t> piece(kPiece);
+  for (std::uint64_t at = 0; at < file.stat.size;) {
+    std::size_t length = kPiece;
+    auto count = file.data->ReadAt(at, piece);
+    if (count.status().code() == Code::kUnreadable) {  // a bad sector must not hide its neighbours
+      length = kSector - at % kSector;
+      count = file.data->ReadAt(at, MutableByteSpan(piece).first(length));
+    }
+    if (!count.ok() && count.status().code() != Code::kUnreadable) return count.status();
+    if (count.ok()) LZY_RETURN_IF_ERROR(own->WriteAt(at, ByteSpan(piece).first(*count)));
+    at += length;
+  }
+  LZY_RETURN_IF_ERROR(own->SetTimes(file.stat.atime_ns, file.stat.mtime_ns));
+  return own->Sync();
 }
 
 // A temporary file left by a restore that was killed is removed first. The file has its full size from the start, so
@@ -305,10 +331,15 @@ Status Mender::OpenItsParts(const FileView& file, FileMend& mend) {
 Status Mender::OpenSharedOutputs(Ensemble& ensemble, std::size_t e) {
   FileMend& mend = mends_[e][0];
   FileView& file = ensemble.files[0];
+  // By name alone, a rank on another node might open the file that has been set aside (MakeOwn).
+  FileStat theirs = file.stat;
+  if (mend.plan->data_in_place || mend.plan->cut_tail) LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, theirs));
   return AgreeOn(comm_, [&]() -> Status {
     if (comm_.rank() == 0 || !mend.plan->any()) return Status::Ok();
     if (NeedsOwn(file, *mend.plan)) {
-      LZY_ASSIGN_OR_RETURN(file.data, context_.fs.Open(mend.target, OpenMode::kReadWrite, /*follow=*/false));
+      LZY_ASSIGN_OR_RETURN(const FileStat mine, file.data->StatAtOpening());
+      const bool by_inode = mine.inode == file.stat.inode;  // what rank 0 saw
+      LZY_ASSIGN_OR_RETURN(file.data, OpenSame(context_.fs, mend.target, theirs, by_inode, OpenMode::kReadWrite));
     }
     mend.out->data.file = file.data.get();
     if (mend.plan->rebuild_data) {

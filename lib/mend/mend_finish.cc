@@ -254,9 +254,10 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
   return file.data->Stat();
 }
 
-// What another dataset committed, which may be nowhere else.
+// What another dataset committed, which may be nowhere else; or what was written over the file, perhaps with its time.
 Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) {
-  return {mend.target + ".replaced", fmt::format("it held what '{}' was at its last commit", file.proven_by)};
+  return {mend.target + ".replaced", file.proven_by.empty() ? "its size was another one, and most of it was not what was committed"
+                                                            : fmt::format("it held what '{}' was at its last commit", file.proven_by)};
 }
 
 // Why the file that is to be replaced is kept under another name; nullopt: nothing in it is worth that. One that its own, older sidecar
@@ -266,6 +267,7 @@ Result<std::optional<Mender::Kept>> Mender::WhyToKeep(const FileView& file, cons
   if (!file.present) return std::optional<Kept>();
   if (!file.proven_by.empty() && file.stat.links == 1) return std::optional<Kept>(KeptOf(file, mend));
   if (request_.force) return std::optional<Kept>();
+  if (file.is_unlike) return std::optional<Kept>(KeptOf(file, mend));
   if (file.IsOfThePast()) {
     const auto older = PeekSidecar(context_.fs, file.sidecar_path);
     return std::optional<Kept>({fmt::format("{}.commit-{}", mend.target, older.ok() ? older->generation : 0), "it was as an older commit of its set left it"});

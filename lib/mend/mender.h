@@ -104,10 +104,11 @@ class Mender {
   Status Keep(const Kept& kept, const FileView& file, const FileMend& mend, std::vector<std::string>& warnings) const;
 
   /// Whether blocks of the file may be written only after it has become another one (MakeOwn): force takes back what is there, and that
-  /// is what another dataset committed, or it has other names.
+  /// is what another dataset committed, or it has other names. Or the file is unlike itself.
   bool NeedsOwn(const FileView& file, const FilePlan& plan) const;
   /// Gives the name of the file to a copy of it. The file itself stays under its other names, or is kept.
   Status MakeOwn(FileView& file, FileMend& mend);
+  Status MakeCopy(const FileView& file, const std::string& temporary);
 
   // Opens what will be written, and notes that a repair is going on where blocks change in place.
   Status OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f);

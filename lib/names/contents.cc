@@ -120,16 +120,22 @@ class Around {
     std::ranges::transform(*reach_sizes_, std::back_inserter(paths), [](const auto& one) { return one.second; });
     return paths;
   }
-  // Where these are.
-  std::vector<std::string> Directories(FileSystem& fs, const std::string& here) {
+  // Files of this size in directories other than `here`, protected or not. All are asked for their sizes once.
+  std::vector<std::string> FilesOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
     const std::lock_guard lock(mutex_);
-    if (!ReachesBeyond(fs, here)) return {};
-    return {directories_.begin(), directories_.end()};
+    std::vector<std::string> paths;
+    if (!ReachesBeyond(fs, here)) return paths;
+    if (!files_) LookAtFiles(fs);
+    const auto [begin, end] = files_->equal_range(bytes);
+    for (auto at = begin; at != end; ++at) {
+      if (DirectoryOf(at->second) != here) paths.push_back(at->second);
+    }
+    return paths;
   }
   void AddToReach(const std::string& directory) {
     const std::lock_guard lock(mutex_);
     named_.insert(directory);
-    if (directories_.insert(directory).second) reach_sizes_.reset();
+    if (directories_.insert(directory).second) ForgetReach();
   }
   bool IsNamed(const std::string& directory) {
     const std::lock_guard lock(mutex_);
@@ -145,7 +151,7 @@ class Around {
   bool ReachesBeyond(FileSystem& fs, const std::string& here) {
     for (const auto& more : std::exchange(more_, {})) {
       for (const std::string& directory : more()) {
-        if (directories_.insert(RealDirectory(fs, directory)).second) reach_sizes_.reset();
+        if (directories_.insert(RealDirectory(fs, directory)).second) ForgetReach();
       }
     }
     if (directories_.size() <= directories_.count(here)) return false;
@@ -158,6 +164,21 @@ class Around {
     const auto [begin, end] = reach_sizes_->equal_range(bytes);
     std::ranges::transform(begin, end, std::back_inserter(paths), [](const auto& one) { return one.second; });
     return paths;
+  }
+  void ForgetReach() {
+    reach_sizes_.reset();
+    files_.reset();
+  }
+  void LookAtFiles(FileSystem& fs) {
+    files_.emplace();
+    for (const std::string& directory : directories_) {
+      const auto names = fs.List(directory);
+      for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
+        const std::string path = JoinPath(directory, name);
+        const auto stat = IsLzyName(name) ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(path, /*follow=*/false);
+        if (stat.ok() && stat->type == FileStat::Type::kRegular) files_->emplace(stat->size, path);
+      }
+    }
   }
   void LookAtReach(FileSystem& fs) {
     reach_.clear();
@@ -177,6 +198,7 @@ class Around {
   std::set<std::string> directories_, named_;
   std::vector<std::function<std::vector<std::string>()>> more_;
   std::optional<std::multimap<std::uint64_t, std::string>> reach_sizes_;
+  std::optional<std::multimap<std::uint64_t, std::string>> files_;  // in reach, by size
 };
 
 /// Which sidecar each file has, as content proved.
@@ -318,11 +340,8 @@ std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sideca
   }
   const std::string here = RealDirectory(fs, directory);
   if (which == Holders::kAll) {
-    for (const std::string& other : fs.Memo<Around>().Directories(fs, here)) {
-      const auto there = fs.List(other);
-      for (const std::string& name : there.ok() && other != here ? *there : std::vector<std::string>{}) {
-        if (!IsLzyName(name)) add(JoinPath(other, name));
-      }
+    for (const std::string& path : fs.Memo<Around>().FilesOfSize(fs, stamp.size, here)) {
+      if (paths.size() < 2 * kMost) add(path);
     }
     return paths;
   }

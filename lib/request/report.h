@@ -178,6 +178,7 @@ struct DatasetReport {
   bool gone = false;
   std::vector<std::string> warnings;  ///< things the user should know, complete sentences
   std::vector<GroupMap> map;          ///< filled in by Info
+  bool met_commit = false;            ///< somebody committed meanwhile, so nothing is known of the damage that was there
   bool in_epoch = false;              ///< Info: some file has an epoch's intent, whatever else is wrong
   /// Restore, where nodes have disks of their own: the members that were nowhere, and the nodes that have them now.
   std::vector<GroupMap::Device> placed;
@@ -218,7 +219,7 @@ struct DatasetReport {
 
   LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
              sidecar_bytes, unsealed, key, uuid, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, another,
-             holds_another, gone, warnings, map, in_epoch, placed, not_visible, needed_nodes, from_replica, portion, stamps, left_for_later, skipped, bytes_read, bytes_captured,
+             holds_another, gone, warnings, map, met_commit, in_epoch, placed, not_visible, needed_nodes, from_replica, portion, stamps, left_for_later, skipped, bytes_read, bytes_captured,
              bytes_encoded, parity_compared, captures_count, committed, planned, removed, repair_first, kept_intents, phases, status)
 };
 

@@ -121,10 +121,12 @@ Status CheckAndMend(const Context& context, Written written, const Rewriting& re
   if (rewritten) {
     LZY_ASSIGN_OR_RETURN(found, CheckWritten(context, written));
   }
-  if (found.untrue_leaves > 0) {  // a repair would replace what is right
-    return {Code::kWriteFailed, fmt::format("{}: {} blocks are on the device as they were written, and the commit has read them wrongly; "
-                                            "commit them again: lzy-protect {}", written.dataset.path, found.untrue_leaves,
-                                            ShellQuote(written.dataset.path))};
+  if (found.untrue_leaves > 0) {
+    // Leaf and parity agree, so a repair would replace what is right: until somebody commits it, the file is at risk, not damaged.
+    if (context.comm.rank() == 0) (void)BeginEpoch(context.fs, context.options, written.dataset.path, "");
+    return {Code::kWriteFailed, fmt::format("{}: {} blocks are on the device as they were written, and the commit has read them wrongly ({} others "
+                                            "are not as they were written); look at it, then commit it: lzy-protect {}", written.dataset.path,
+                                            found.untrue_leaves, found.faults, ShellQuote(written.dataset.path))};
   }
   if (untrue > 0 && context.comm.rank() == 0) {
     Say(context.options, Options::Log::kWarn,

@@ -243,7 +243,7 @@ class Case {
       const bool makes_sidecars = makes_data || tool == Tool::kRepair || (tool == Tool::kProtect && code == 0);
       // A member of an older commit is kept under another name, as it was; so is one without a sidecar that is mostly damage.
       const auto older = before.files.find(path.substr(0, std::min(path.find(".commit-"), path.find(".replaced"))));
-      const bool kept = makes_data && older != before.files.end() && data.contains(older->first) && older->second.bytes == node->bytes;
+      const bool kept = (makes_data || tool == Tool::kRepair) && older != before.files.end() && data.contains(older->first) && older->second.bytes == node->bytes;
       Require(kept || (makes_data && data.contains(path)) || (makes_sidecars && sidecars.contains(path)),
               fmt::format("{} with exit code {} left {} behind", Name(tool), code, path));
     }
