@@ -87,7 +87,7 @@ lzy::DatasetReport PlanProtect(const lzy::Context& context, const DatasetRef& da
   };
   if (report.status.code() == lzy::Code::kUnprotected && !force && lzy::OnAnyRank(context.comm, destroyed())) return report;
   // Nothing was ever committed, so nothing that Info reports says anything about the file.
-  const bool fresh = report.status.code() == lzy::Code::kUnprotected || (report.status.ok() && report.generation == 0);
+  const bool fresh = report.status.code() == lzy::Code::kUnprotected || (report.status.ok() && report.generation == 0 && !report.met_commit);
   if (fresh) report = {dataset.path, dataset.kind};
   report.map.clear();
   // Something would be committed.

@@ -151,7 +151,7 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
   bool met_commit = false;
   DatasetReport report = LookOnce(context, dataset, met_commit);
   if (met_commit) report = LookOnce(context, dataset, met_commit);
-  if (!met_commit || report.status.code() == Code::kBusy) return report;  // nothing could be read: nobody may go by that
+  if (!met_commit) return report;
   report.status = Status::Ok();
   TellCommitUnderWay(report);
   return report;
