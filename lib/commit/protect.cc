@@ -104,6 +104,7 @@ Status Protector::Open() {
   LZY_ASSIGN_OR_RETURN(several_caches_, ReadPastStalePages(context_.fs, comm_, written_by_owner, view_));
   if (request_.force) return Status::Ok();
   LZY_RETURN_IF_ERROR(RefuseDestroyed());
+  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return RefuseRotten(); }));
   return RefuseUnsealed();
 }
 
@@ -114,6 +115,20 @@ Status Protector::RefuseDestroyed() const {
   const FileView& file = view_.ensembles[0].files[0];
   const bool unknown = file.present && file.fault == SidecarFault::kDestroyed;
   return unknown ? Status(Code::kUnprotected, file.fault_text) : Status::Ok();
+}
+
+// Nothing beside the file is its sidecar, but it was renamed, and is damaged: a commit would make that damage right.
+Status Protector::RefuseRotten() const {
+  if (request_.touched || (shared() && comm_.rank() != 0)) return Status::Ok();
+  for (const FileView& file : view_.files()) {
+    if ((!shared() && file.owner != comm_.rank()) || !file.present || LeavesOf(file) != nullptr) continue;
+    const auto was = RottenAs(context_.fs, FollowLink(context_.fs, file.path), context_.options.key.get());
+    if (!was) continue;
+    return {Code::kUnprotected, fmt::format("{}: by its inode, size and time it was '{}' at the last commit, and not all of it is as it was "
+                                            "then: it was renamed, and is damaged. Rename it back, then repair it. Or --force commits it as it is",
+                                            file.path, *was)};
+  }
+  return Status::Ok();
 }
 
 // What is there may be forged: to seal it is for somebody to say who knows that it is not.

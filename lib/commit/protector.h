@@ -126,6 +126,7 @@ class Protector {
   Status Open();
   Status RefuseUnsealed();
   Status RefuseDestroyed() const;
+  Status RefuseRotten() const;
   Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
   void RemoveEmptySidecars();

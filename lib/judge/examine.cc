@@ -348,15 +348,8 @@ class Examiner {
   // was. Nobody edited it, or its time would be another one.
   std::optional<std::string> CommittedAs(const FileView& file, const std::string& real) {
     if (HasSizeAndTime(file.stat, file.stamp)) return std::nullopt;
-    const std::string directory = DirectoryOf(real);
-    const auto look = Neighbours::For(context_.fs, directory, BaseNameOf(real), file.stat).look;
-    for (const std::string& name : look->SidecarsFor(file.stat.inode)) {
-      const std::string path = JoinPath(directory, name);
-      if (file.sidecar_usable() && IsSamePath(path, file.sidecar_path)) continue;
-      const auto peek = PeekSidecar(context_.fs, path);
-      if (!peek.ok() || !peek->committed || !MayBe(file.stat, peek->stamp) || !HasSizeAndTime(file.stat, peek->stamp)) continue;
-      if (peek->uuid == view_.superblock.uuid && peek->rank == file.rank) continue;  // an older commit of it
-      return peek->kind == DatasetKind::kSet ? ExpandPattern(peek->name, peek->rank) : peek->name;
+    for (const FormerName& one : lzy::CommittedAs(context_.fs, real, file.stat, file.sidecar_usable() ? file.sidecar_path : "")) {
+      if (one.peek.uuid != view_.superblock.uuid || one.peek.rank != file.rank) return one.name;  // else an older commit of it
     }
     return std::nullopt;
   }

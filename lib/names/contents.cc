@@ -12,6 +12,7 @@
 
 #include "names/lookup.h"
 #include "names/neighbours.h"
+#include "names/recorded.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 
@@ -22,6 +23,10 @@ namespace {
 std::string RealDirectory(FileSystem& fs, const std::string& directory) {
   auto real = fs.RealPath(directory.empty() ? "." : directory);
   return real.ok() ? *real : directory;
+}
+
+std::string RealPathOf(FileSystem& fs, const std::string& path) {
+  return JoinPath(RealDirectory(fs, DirectoryOf(path)), BaseNameOf(path));
 }
 
 bool IsUnchanged(const FileStat& now, const FileStat& then) {
@@ -92,8 +97,7 @@ class Around {
   std::shared_ptr<const SameSize> Beside(FileSystem& fs, const std::string& directory, std::uint64_t bytes,
                                          const std::shared_ptr<const Neighbours>& look) {
     const std::lock_guard lock(mutex_);
-    if (look_ != look) beside_.clear();
-    look_ = look;
+    LookBeside(look);
     auto& known = beside_[bytes];
     if (known) return known;
     std::vector<std::string> paths;
@@ -111,6 +115,23 @@ class Around {
     auto& known = reach_[bytes];
     if (!known) known = std::make_shared<SameSize>(fs, paths);
     return known;
+  }
+  // What sets beside a file record of members without a sidecar, and what those in reach do.
+  std::shared_ptr<const RecordedMembers> RecordedBeside(FileSystem& fs, const std::string& directory, const std::shared_ptr<const Neighbours>& look) {
+    const std::lock_guard lock(mutex_);
+    LookBeside(look);
+    if (recorded_beside_) return recorded_beside_;
+    std::vector<std::string> paths;
+    for (const std::string& name : look->SidecarsOfSets()) paths.push_back(JoinPath(directory, name));
+    return recorded_beside_ = std::make_shared<RecordedMembers>(fs, paths);
+  }
+  std::shared_ptr<const RecordedMembers> RecordedInReach(FileSystem& fs, const std::string& here) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> paths;
+    if (!ReachesBeyond(fs, here)) return std::make_shared<RecordedMembers>(fs, paths);
+    if (recorded_in_reach_) return recorded_in_reach_;
+    std::ranges::transform(*reach_sizes_, std::back_inserter(paths), [](const auto& one) { return one.second; });
+    return recorded_in_reach_ = std::make_shared<RecordedMembers>(fs, paths);
   }
   // All of them, whatever they were committed for. Not read.
   std::vector<std::string> AllInReach(FileSystem& fs, const std::string& here) {
@@ -147,6 +168,12 @@ class Around {
   }
 
  private:
+  void LookBeside(const std::shared_ptr<const Neighbours>& look) {
+    if (look_ == look) return;
+    look_ = look;
+    beside_.clear();
+    recorded_beside_.reset();
+  }
   // These two with the mutex. Whether anything in another directory than `here` is in reach; then reach_sizes_ has all of it.
   bool ReachesBeyond(FileSystem& fs, const std::string& here) {
     for (const auto& more : std::exchange(more_, {})) {
@@ -168,6 +195,7 @@ class Around {
   void ForgetReach() {
     reach_sizes_.reset();
     files_.reset();
+    recorded_in_reach_.reset();
   }
   void LookAtFiles(FileSystem& fs) {
     files_.emplace();
@@ -195,6 +223,7 @@ class Around {
   std::mutex mutex_;
   std::shared_ptr<const Neighbours> look_;
   std::map<std::uint64_t, std::shared_ptr<const SameSize>> beside_, reach_;  // by size
+  std::shared_ptr<const RecordedMembers> recorded_beside_, recorded_in_reach_;
   std::set<std::string> directories_, named_;
   std::vector<std::function<std::vector<std::string>()>> more_;
   std::optional<std::multimap<std::uint64_t, std::string>> reach_sizes_;
@@ -251,15 +280,39 @@ class ProvenOwners {
 // A copy of a rotten file, and a link to it, can be protected, too. That proves nothing: by `own` the file is as it was committed (inode,
 // birth, size and mtime), nothing has changed it since before the other commit (ctime), and if it is repaired, the copy has that
 // content still.
-bool WasCopiedSince(FileSystem& fs, const FileStat& file, const Result<Peek>& own, const Prover& prover, const LeafKey* key) {
+template <class Holds>
+bool WasCopiedSince(const FileStat& file, const Result<Peek>& own, std::int64_t other_commit_ns, const Holds& copy_holds) {
   if (!own.ok() || !own->committed || !IsSameFile(file, own->stamp) || !HasSizeAndTime(file, own->stamp)) return false;
-  const auto peek = PeekSidecar(fs, prover.sidecar);
-  if (!peek.ok() || file.ctime_ns >= peek->commit_clock_ns || own->commit_clock_ns >= peek->commit_clock_ns) return false;
-  const auto copy = HoldsCommitted(fs, prover.owner, prover.sidecar, key);
-  return copy.ok() && *copy;
+  return file.ctime_ns < other_commit_ns && own->commit_clock_ns < other_commit_ns && copy_holds();
 }
 
-// All sidecars but `own` that were committed for the present content of a file. Which of them are usable is not asked.
+// The members of other sets that had the present content of a file, and have no sidecar any more.
+std::vector<Prover> RecordedProvers(FileSystem& fs, const std::string& data_path, const FileStat& stat, const Result<Peek>& own,
+                                    const std::shared_ptr<const Neighbours>& look, const LeafKey* key) {
+  const std::string directory = DirectoryOf(data_path), real = RealDirectory(fs, directory);
+  Around& around = fs.Memo<Around>();
+  const Uuid set = own.ok() ? own->uuid : Uuid{};
+  RootsOf roots(fs, data_path, key);
+  std::vector<Prover> provers;
+  const auto add = [&](const RecordedMember& record, bool beside) {
+    if (!roots.Are(record) || RealPathOf(fs, record.path) == RealPathOf(fs, data_path)) return;
+    const auto copy_holds = [&] {
+      const auto copy = fs.Stat(record.path, /*follow=*/false);
+      return copy.ok() && copy->size == record.size && RootsOf(fs, record.path, key).Are(record);
+    };
+    if (WasCopiedSince(stat, own, record.commit_clock_ns, copy_holds)) return;
+    provers.push_back({.sidecar = record.sidecar, .owner = record.path, .beside = beside, .named = around.IsNamed(DirectoryOf(record.sidecar)),
+                       .recorded = true});
+  };
+  for (const RecordedMember& one : around.RecordedBeside(fs, directory, look)->OfSize(stat.size, set)) add(one, true);
+  for (const RecordedMember& one : around.RecordedInReach(fs, real)->OfSize(stat.size, set)) {
+    if (DirectoryOf(one.sidecar) != real) add(one, false);
+  }
+  return provers;
+}
+
+// All sidecars but `own` that were committed for the present content of a file; if there is none, those that record it of a member that
+// lost its own. Which of them are usable is not asked.
 Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_path, const std::string& own, const LeafKey* key) {
   const std::string directory = DirectoryOf(data_path);
   std::vector<Prover> provers;
@@ -279,12 +332,18 @@ Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_pa
   for (const std::string& path : others) {
     if (DirectoryOf(path) != real) candidates.push_back({.sidecar = path, .owner = OwnerOf(path), .named = around.IsNamed(DirectoryOf(path))});
   }
-  const auto peek = candidates.empty() || own.empty() ? Result<Peek>(Code::kNotFound, own) : PeekSidecar(fs, own);
+  const auto peek = own.empty() ? Result<Peek>(Code::kNotFound, own) : PeekSidecar(fs, own);
   for (Prover& one : candidates) {
     LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, data_path, one.sidecar, key));
-    if (holds && !WasCopiedSince(fs, *stat, peek, one, key)) provers.push_back(std::move(one));
+    if (!holds) continue;
+    const auto other = PeekSidecar(fs, one.sidecar);
+    const auto copy_holds = [&] {
+      const auto copy = HoldsCommitted(fs, one.owner, one.sidecar, key);
+      return copy.ok() && *copy;
+    };
+    if (!other.ok() || !WasCopiedSince(*stat, peek, other->commit_clock_ns, copy_holds)) provers.push_back(std::move(one));
   }
-  return provers;
+  return provers.empty() ? RecordedProvers(fs, data_path, *stat, peek, look, key) : provers;
 }
 
 // Whether the sidecar may be used for another file than that of its name. A set is protected as a whole, so its members
@@ -375,7 +434,7 @@ Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data
   LZY_ASSIGN_OR_RETURN(auto provers, ProversOf(fs, data_path, own, key));
   std::optional<Prover> other;
   for (Prover& prover : provers) {
-    if (prover.beside) {
+    if (prover.beside && !prover.recorded) {
       const bool is_own = BaseNameOf(prover.owner) == BaseNameOf(data_path);
       LZY_ASSIGN_OR_RETURN(prover.usable, is_own ? Result<bool>(true) : IsFree(fs, prover, key));
     }
@@ -427,6 +486,36 @@ Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const 
     path = prover->owner;
   }
   return any;
+}
+
+std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except) {
+  const std::string directory = DirectoryOf(data_path);
+  const auto look = Neighbours::For(fs, directory, BaseNameOf(data_path), stat).look;
+  std::vector<FormerName> names;
+  for (const std::string& sidecar : look->SidecarsFor(stat.inode)) {
+    const std::string path = JoinPath(directory, sidecar);
+    if (!except.empty() && RealPathOf(fs, path) == RealPathOf(fs, except)) continue;
+    auto peek = PeekSidecar(fs, path);
+    if (!peek.ok() || !peek->committed || !MayBe(stat, peek->stamp) || !HasSizeAndTime(stat, peek->stamp)) continue;
+    std::string name = peek->kind == DatasetKind::kSet ? ExpandPattern(peek->name, peek->rank) : peek->name;
+    names.push_back({path, std::move(*peek), std::move(name)});
+  }
+  return names;
+}
+
+// Where births are told, a renamed file has its sidecar, and is judged by that.
+std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
+  const auto stat = fs.Stat(data_path, /*follow=*/false);
+  if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0 || TellsFilesApart(stat->birth_ns)) return std::nullopt;
+  std::optional<std::string> name;
+  for (const FormerName& one : CommittedAs(fs, data_path, *stat, "")) {
+    const std::string owner = OwnerOf(one.sidecar);
+    if (owner.empty() || fs.Stat(owner, /*follow=*/false).status().code() != Code::kNotFound) continue;
+    const auto holds = HoldsCommitted(fs, data_path, one.sidecar, key);
+    if (holds.ok() && *holds) return std::nullopt;
+    name = one.name;
+  }
+  return name;
 }
 
 std::optional<std::string> ProvenSidecar(FileSystem& fs, const std::string& directory, const std::string& name) {

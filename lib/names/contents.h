@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "merkle/leaf_key.h"
+#include "names/peek.h"
 
 namespace lzy {
 
@@ -33,10 +34,11 @@ struct Prover {
   bool usable = false;
   bool beside = false;  ///< in the directory of the file
   bool named = false;   ///< in a directory with datasets that the command names
+  bool recorded = false;  ///< it is that of another member of a set, and records what the owner was, whose own is lost
 };
 /// Looks for a sidecar that proves the content of `data_path`, other than `own` (a path; empty: it has none): in the
-/// directory of the file, and in those where the datasets are that the command names (AddToReach). A usable one wins. None:
-/// nullopt. Errors are those of reading the file.
+/// directory of the file, and in those where the datasets are that the command names (AddToReach). A usable one wins. If none was made
+/// for this content, one that records it of a lost member of another set counts; for that, the whole file is read. None: nullopt. Errors are those of reading the file.
 Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
                                          const LeafKey* key);
 /// Which files FindHolder asks.
@@ -62,6 +64,18 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
 /// there is anything new. From then on, FindSidecar and Rehome of this process go by it. Reads one block, and more only
 /// if that block fits. Members of sets keep the sidecars of their names.
 Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const LeafKey* key);
+/// A sidecar that was committed for a file of this inode, size and mtime.
+struct FormerName {
+  std::string sidecar;  ///< path
+  Peek peek;
+  std::string name;  ///< of the file at that commit: base name, or the end of its path as the pattern of the set tells it
+};
+/// Those of them beside the file `data_path`, which is `stat`, other than `except` (a path; may be empty): under that name it was
+/// committed, so it was renamed. Births count if they are known.
+std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except);
+/// The name at its commit of a file that was renamed and is damaged, where births are not told. For a file that has no sidecar: one of
+/// another name was committed for this inode, size and mtime, its file is gone, and the content differs from it. Else nullopt.
+std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key);
 /// Remembers that content proved `sidecar` to be that of the file `name`; both are names in `directory`.
 void RememberProven(FileSystem& fs, const std::string& directory, const std::string& name, const std::string& sidecar);
 /// The sidecar (name) that content proved to be that of the file `name`, if file and sidecar are still the same.

@@ -238,6 +238,14 @@ std::vector<std::string> Neighbours::SidecarsOfSize(std::uint64_t bytes) const {
   return names;
 }
 
+std::vector<std::string> Neighbours::SidecarsOfSets() const {
+  std::vector<std::string> names;
+  for (const Entry& entry : sidecars_) {
+    if (entry.status.ok() && entry.of_set) names.push_back(entry.name);
+  }
+  return names;
+}
+
 const std::vector<std::string>& Neighbours::MembersAtHome(const Uuid& set) const {
   static const std::vector<std::string> none;
   const auto at = at_home_.find(set);

@@ -55,9 +55,14 @@ class ReadAhead final : public ReadOnlyFile {
   std::uint64_t size_;
 };
 
+struct Head {
+  Superblock superblock;
+  InfoRecord info;
+};
+
 /// Reads only superblocks and the info record. Fails if anything is unusual; the caller then loads the whole sidecar.
 /// A directory may have thousands of sidecars, and their trees take a 4096th of the data.
-Result<Peek> PeekQuickly(File& opened) {
+Result<Head> ReadQuickly(File& opened) {
   LZY_ASSIGN_OR_RETURN(ReadAhead file, ReadAhead::Of(opened));
   LZY_ASSIGN_OR_RETURN(const Superblock sb, AgreedSuperblock(file));
   const Extent* extent = FindExtent(sb.extents, ExtentKind::kInfo);
@@ -66,8 +71,15 @@ Result<Peek> PeekQuickly(File& opened) {
   std::vector<std::uint8_t> bytes(extent->length);
   LZY_RETURN_IF_ERROR(ReadExactly(file, extent->offset, bytes));
   if (HashBytes(HashTag::kInfo, 0, bytes) != sb.info_hash) return {Code::kCorrupt, "info record differs from its hash"};
-  LZY_ASSIGN_OR_RETURN(const InfoRecord info, DecodeInfo(bytes));
-  return PeekOf(sb, info);
+  LZY_ASSIGN_OR_RETURN(InfoRecord info, DecodeInfo(bytes));
+  return Head{sb, std::move(info)};
+}
+
+// The quick way only saves time. Whatever it cannot read, Load may still put together from other copies.
+Result<Head> ReadHead(FileSystem& fs, File& file) {
+  if (auto quick = ReadQuickly(file); quick.ok()) return quick;
+  LZY_ASSIGN_OR_RETURN(const auto sidecar, Sidecar::Load(fs, file.path(), OpenMode::kRead));
+  return Head{sidecar->contents().superblock, sidecar->contents().info};
 }
 
 }  // namespace
@@ -102,11 +114,17 @@ Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path) {
   return PeekSidecar(fs, **file);
 }
 
-// The quick way only saves time. Whatever it cannot read, Load may still put together from other copies.
 Result<Peek> PeekSidecar(FileSystem& fs, File& file) {
-  if (auto quick = PeekQuickly(file); quick.ok()) return quick;
-  LZY_ASSIGN_OR_RETURN(const auto sidecar, Sidecar::Load(fs, file.path(), OpenMode::kRead));
-  return PeekOf(sidecar->contents().superblock, sidecar->contents().info);
+  LZY_ASSIGN_OR_RETURN(const Head head, ReadHead(fs, file));
+  return PeekOf(head.superblock, head.info);
+}
+
+Result<PeekedSet> PeekSet(FileSystem& fs, const std::string& path) {
+  LZY_ASSIGN_OR_RETURN(const auto file, fs.Open(path, OpenMode::kRead, /*follow=*/false));
+  LZY_ASSIGN_OR_RETURN(Head head, ReadHead(fs, *file));
+  PeekedSet set{.peek = PeekOf(head.superblock, head.info), .block_size = head.superblock.block_size, .key_id = head.superblock.key_id, .members = {}};
+  if (set.peek.committed && set.peek.kind == DatasetKind::kSet) set.members = std::move(head.info.members);
+  return set;
 }
 
 }  // namespace lzy

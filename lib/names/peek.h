@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "base/status.h"
@@ -30,6 +31,16 @@ struct Peek {
 Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path);
 /// The same of a sidecar that was opened for reading: by one read if it is small.
 Result<Peek> PeekSidecar(FileSystem& fs, File& file);
+
+/// What a sidecar of a committed set says about all members of its group. `members`: empty for anything else.
+struct PeekedSet {
+  Peek peek;
+  std::uint32_t block_size = 0;
+  KeyId key_id{};  ///< all zero: not sealed
+  std::vector<MemberRecord> members;
+};
+/// Reads as much as PeekSidecar does.
+Result<PeekedSet> PeekSet(FileSystem& fs, const std::string& path);
 
 /// Whether a time of birth can prove that a file is the same: it is known, and not in whole seconds. No file of another name is
 /// ever found by a stamp with another one, so nobody needs to look for it (most network file systems and FUSE).

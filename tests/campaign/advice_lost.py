@@ -624,6 +624,30 @@ class Proven(Lost):
         self.world.must("cp -a x/g f")
         self.kept("lzy-verify --repair --catalog off f x/g", "lzy-restore --catalog off f x")
 
+    def test_what_a_set_records_of_a_lost_member_proves_a_file_of_another_set(self):
+        names = [f"{of}.{rank}" for of in "sn" for rank in range(3)]
+        self.files(names, 60000)
+        self.world.protect("'s.%r' 'n.%r'")
+        self.world.must("cp -p s.1 n.1 && rm s.1 .LZY.s.1 s.2")
+        self.kept("lzy-restore 'n.%r'", "lzy-verify --repair 'n.%r'", "lzy-restore .")
+
+    def test_what_a_set_records_of_a_lost_member_proves_a_file_of_another_directory(self):
+        self.files(["a/s.0", "a/s.1", "a/s.2"], 60000)
+        self.world.must("mkdir b && cp -p a/s.1 b/f")
+        self.world.flip("b/f", 100)
+        self.world.protect("'a/s.%r' b/f")
+        self.world.must("cp -p a/s.1 b/f && rm a/s.1 a/.LZY.s.1 a/s.2")
+        self.kept("lzy-restore b/f", "lzy-verify --repair b")
+
+    def test_a_copy_of_a_rotten_file_that_only_a_set_records_does_not_prove_it(self):
+        self.files(["f", "s.0", "s.1"], 60000)
+        self.world.protect("f")
+        self.world.flip("f", 100)
+        self.world.must("cp -p f s.1")
+        self.world.protect("'s.%r'")
+        self.world.must("rm .LZY.s.1")
+        self.judge("lzy-restore f", "lzy-verify f", codes=[0, 0])
+
     def test_a_commit_of_a_set_leaves_the_proof_of_another_file(self):
         self.files(["s.0", "s.1", "n.0", "n.1"])
         self.world.protect("'s.%r' 'n.%r'")
@@ -862,6 +886,16 @@ class CoarseClocks(Lost):
         self.world.flip("b", 9)
         self.assertNotEqual(self.world.run("lzy-protect .").code, 0, self.world.story())
         self.assertNotEqual(self.world.run("lzy-verify .").code, 0, self.world.story())
+
+    def test_files_that_were_renamed_and_are_damaged_are_not_committed(self):
+        self.files(["f", "s.0", "s.1", "s.2"], 30000)
+        self.world.protect("f 's.%r'")
+        self.world.must("mv f g && mv s.0 t.0 && mv s.1 t.1 && mv s.2 t.2")
+        self.world.flip("g", 9)
+        self.world.flip("t.1", 9)
+        self.judge("lzy-protect g", "lzy-protect 't.%r'", codes=[4, 4])
+        self.world.must("mv g f && mv t.0 s.0 && mv t.1 s.1 && mv t.2 s.2")
+        self.judge("lzy-verify --repair .", "lzy-verify .", codes=[0, 0])
 
     def test_an_edit_in_the_second_of_the_commit_is_not_undone(self):
         world = self.world
