@@ -221,7 +221,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
     return recorded || !fresh;
   }
   LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context_, view_, false));
-  if (shared() && view_.ensembles[0].files[0].proven_free) {
+  if (shared() && view_.ensembles[0].files[0].identity.has_free_sidecar) {
     LZY_ASSIGN_OR_RETURN(adopted_, AdoptShared(context_, view_));
     if (adopted_) return true;
   }
@@ -306,7 +306,7 @@ Result<bool> Protector::ProvesAnother() {
 // that exchanged their names prove each other, whatever their times are.
 void Protector::AddHolder(const FileView& file, std::vector<Holder>& mine) const {
   const std::string real = FollowLink(context_.fs, file.path);
-  const Holders which = file.proven_by.empty() ? Holders::kOfItsTime : Holders::kProtected;
+  const Holders which = file.identity.Is(Identity::Kind::kProven) ? Holders::kProtected : Holders::kOfItsTime;
   const auto holder = FindHolder(context_.fs, file.sidecar_path, real, context_.options.key.get(), which);
   const bool is_member = holder && std::ranges::any_of(ref_.members, [&](const auto& member) {
     return FollowLink(context_.fs, member.second) == holder->path;

@@ -60,6 +60,24 @@ struct FileFacts {
   std::optional<Intent> intent;
 };
 
+/// Which file has the name of a file of a dataset.
+struct Identity {
+  enum class Kind {
+    kCommitted,  ///< that which was committed, as far as known. What differs in it is damage or an edit
+    kProven,     ///< that which another sidecar in reach, or this set, committed as `name`. Somebody put it here; it is no damage
+    kAnother,    ///< another one by inode or birth, with the committed mtime; most of its blocks are not as committed
+    kRenamed,    ///< the one that was committed as `name`, by its inode, size and mtime. It was renamed, and is damaged
+    kUnlike,     ///< the same by inode and birth, of another size, with the committed mtime; most of its blocks are not as committed
+  };
+  Kind kind = Kind::kCommitted;
+  std::string name;
+  bool has_free_sidecar = false;  ///< kProven: that sidecar may be used for this file (AdoptByContent)
+  bool elsewhere = false;         ///< kProven: that sidecar is in another directory that the command names, and not of this set
+  bool Is(Kind one) const { return kind == one; }
+  /// Another file than the committed one: nothing writes to it, and nothing commits it, without force.
+  bool IsOther() const { return kind == Kind::kProven || kind == Kind::kAnother || kind == Kind::kRenamed; }
+};
+
 /// A data file and its sidecar. The facts are agreed: the same on every rank. So is the second part here.
 struct FileView : FileFacts {
   // Local: set only where this rank owns the file (shared: everywhere).
@@ -92,19 +110,8 @@ struct FileView : FileFacts {
     std::int64_t wall_time_ns = 0;
     friend bool operator==(const Commit&, const Commit&) = default;
   } opened;
-  /// Set by Examine for a file that differs from its sidecar: the file that was committed with this content, by another
-  /// sidecar in reach (names/contents) or by this set. Somebody put it here; it is no damage.
-  std::string proven_by;
-  bool proven_free = false;  ///< that sidecar may be used for this file (AdoptByContent)
-  bool proven_elsewhere = false;  ///< that sidecar is in another directory that the command names, and not of this set
-  /// Set by Examine: it has the committed mtime, but by inode or birth it is another file, and most of its blocks are not as
-  /// committed.
-  bool is_another = false;
-  /// Set by Examine: it is the same file by inode and birth, but of another size, and most of its blocks are not as committed.
-  bool is_unlike = false;
-  /// Set by Examine for a file that is_another: the name under which it was committed, as its inode, size and mtime say. It was renamed, and is
-  /// damaged. Empty: not known.
-  std::string rotten_as;
+  /// Set by Examine for a file that differs from its sidecar: which file it is (docs/design.md §7, "Owners of sidecars").
+  Identity identity;
   /// Committed leaves, as far as known here.
   const Tree* data_tree() const {
     return proven_data ? &*proven_data : sidecar ? &sidecar->contents().data_tree : nullptr;

@@ -21,7 +21,7 @@ struct Compared {
 };
 
 bool IsSuspect(const FileView& file) {
-  return (file.is_another || file.is_unlike) && file.proven_by.empty();
+  return file.identity.IsOther() ? !file.identity.Is(Identity::Kind::kProven) : file.identity.Is(Identity::Kind::kUnlike);
 }
 
 // Rows that have lost blocks of suspects, and no more than parity can rebuild.
@@ -59,7 +59,7 @@ bool IsTheCommitted(const FileView& file, const Layout& layout, std::uint32_t f,
   }
   // A few blocks, at whose place it is as it was, say nothing of the others.
   const bool enough = 2 * compared.total >= std::min<std::uint64_t>(differing, kMostCompared) * std::min<std::uint64_t>(layout.block_size(), file.stat.size);
-  return compared.total > 0 && enough && 4 * compared.same >= 3 * compared.total;
+  return enough && AreOfOneFile(compared.same, compared.total);
 }
 
 // Rebuilds these rows, and compares. `comm`: the ranks that do it, each of which owns what `owners` says.
@@ -120,7 +120,7 @@ Status TellRotFromOthers(const Context& context, DatasetView& view, const Findin
       FileView& file = view.ensembles[e].files[f];
       const auto number = static_cast<std::uint32_t>(f);
       if (IsSuspect(file) && IsTheCommitted(file, *view.ensembles[e].layout, number, findings.files[e][f], sums[e][f])) {
-        file.is_another = file.is_unlike = false;
+        file.identity = {};
       }
     }
   }

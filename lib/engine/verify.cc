@@ -374,7 +374,7 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
   }
   if (!examined.ok()) return examined.status();
   Findings findings = std::move(examined).value();
-  if (std::ranges::any_of(view.files(), &FileView::proven_free)) {
+  if (std::ranges::any_of(view.files(), [](const FileView& file) { return file.identity.has_free_sidecar; })) {
     LZY_ASSIGN_OR_RETURN(const bool adopted, Adopt(context, dataset, job, view, report));
     if (adopted) return RunOnce(context, dataset, AfterAdopting(job), report, met_commit);
   }

@@ -30,13 +30,13 @@ std::uint64_t CountBad(const std::vector<BadBlocks>& list, std::uint64_t blocks)
   return count;
 }
 
-// A file whose content was committed under another name.
-struct ProvenFile {
+// What a rank found out about one file.
+struct FoundIdentity {
   std::uint32_t ensemble = 0, file = 0;
-  std::string by;  // empty: nothing proves it, but it is another file by what sidecars record
-  bool free = false, elsewhere = false;
-  std::string was;  // as FileView::rotten_as
-  LZY_FIELDS(ensemble, file, by, free, elsewhere, was)
+  std::uint8_t kind = 0;  // Identity::Kind
+  std::string name;
+  bool has_free_sidecar = false, elsewhere = false;
+  LZY_FIELDS(ensemble, file, kind, name, has_free_sidecar, elsewhere)
 };
 
 // Written to since the commit: an edit, whatever its content is, so nothing has to be proven.
@@ -206,54 +206,34 @@ class Examiner {
         const Layout& layout = *view_.ensembles[e].layout;
         const std::vector<BadBlocks>& bad = findings.files[e][f].data;
         any = any || (Differs(layout, f, findings.files[e][f]) && file.present && !IsEdited(file));
-        file.is_another = false;
-        file.rotten_as.clear();
-        file.is_unlike = false;
+        file.identity = {};
         const bool in_place = MayBe(file.stat, file.stamp);
         if (!file.present || (in_place && file.stat.size == layout.file_size(f))) continue;
         // Of the blocks that are there: a copy may be cut short, or go on behind the end.
         const std::uint64_t there = CeilDiv(file.stat.size, layout.block_size()), extra = there - std::min(there, layout.data_blocks(f));
         const bool differs = 2 * (CountBad(bad, there) + extra) > there;
         const bool unnoticed = differs && file.stat.mtime_ns == file.stamp.mtime_ns && file.sidecar_usable();
-        file.is_another = unnoticed && !in_place;
-        file.is_unlike = unnoticed && in_place;
+        if (unnoticed) file.identity.kind = in_place ? Identity::Kind::kUnlike : Identity::Kind::kAnother;
       }
     }
     if (!any) return Status::Ok();
-    std::vector<ProvenFile> mine;
+    std::vector<FoundIdentity> mine;
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] {
       if (shared_ && context_.comm.rank() != 0) return Status::Ok();
       return ForEachFileOfMine([&](const Ensemble& ensemble, std::uint32_t e, std::uint32_t f) -> Status {
         const FileView& file = ensemble.files[f];
         const FileFindings& found = findings.files[e][f];
-        const std::uint64_t bad = CountBad(found.data, ensemble.layout->data_blocks(f));
         if (!Differs(*ensemble.layout, f, found) || !file.present || IsEdited(file)) return Status::Ok();
-        const std::string real = FollowLink(context_.fs, file.path);
-        auto prover = FindProver(context_.fs, real, ProvesNothing(file) ? file.sidecar_path : "", context_.options.key.get());
-        if (prover.ok() && *prover) {
-          mine.push_back({e, f, CommittedName(**prover, real), (*prover)->usable, !(*prover)->beside && (*prover)->named && !IsOfThisSet((*prover)->owner), ""});
-        } else if (!shared_ && (found.extra_bytes > 0 || 2 * bad > ensemble.layout->data_blocks(f))) {
-          if (const auto other = OtherMemberIn(ensemble, f)) {
-            mine.push_back({e, f, *other, false, false, ""});
-          } else if (const auto was = CommittedAs(file, real)) {
-            mine.push_back({e, f, "", false, false, *was});
-          } else if (!file.sidecar_usable() && TookThePlaceOfMember(file)) {
-            mine.push_back({e, f, "", false, false, ""});
-          }
-        } else if (const auto was = CommittedAs(file, real)) {
-          mine.push_back({e, f, "", false, false, *was});
+        const bool mostly = found.extra_bytes > 0 || 2 * CountBad(found.data, ensemble.layout->data_blocks(f)) > ensemble.layout->data_blocks(f);
+        if (const auto identity = IdentityOf(ensemble, f, mostly)) {
+          mine.push_back({e, f, static_cast<std::uint8_t>(identity->kind), identity->name, identity->has_free_sidecar, identity->elsewhere});
         }
         return Status::Ok();
       });
     }));
     LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(context_.comm, mine));
-    for (const ProvenFile& one : all) {
-      FileView& file = view_.ensembles.at(one.ensemble).files.at(one.file);
-      file.is_another = file.is_another || one.by.empty();
-      file.proven_by = one.by;
-      file.proven_free = one.free;
-      file.proven_elsewhere = one.elsewhere;
-      file.rotten_as = one.was;
+    for (const FoundIdentity& one : all) {
+      view_.ensembles.at(one.ensemble).files.at(one.file).identity = {static_cast<Identity::Kind>(one.kind), one.name, one.has_free_sidecar, one.elsewhere};
     }
     return Status::Ok();
   }
@@ -270,6 +250,23 @@ class Examiner {
       }
     }
     return Status::Ok();
+  }
+
+  // What sidecars say about a file that differs from its own; nullopt: nothing. `mostly`: most of it differs.
+  std::optional<Identity> IdentityOf(const Ensemble& ensemble, std::uint32_t f, bool mostly) {
+    using Kind = Identity::Kind;
+    const FileView& file = ensemble.files[f];
+    const std::string real = FollowLink(context_.fs, file.path);
+    const auto prover = FindProver(context_.fs, real, ProvesNothing(file) ? file.sidecar_path : "", context_.options.key.get());
+    if (prover.ok() && *prover) {
+      const bool elsewhere = !(*prover)->beside && (*prover)->named && !IsOfThisSet((*prover)->owner);
+      return Identity{Kind::kProven, CommittedName(**prover, real), (*prover)->usable, elsewhere};
+    }
+    const bool of_set = !shared_ && mostly;
+    if (const auto other = of_set ? OtherMemberIn(ensemble, f) : std::nullopt) return Identity{Kind::kProven, *other, false, false};
+    if (const auto was = CommittedAs(file, real)) return Identity{Kind::kRenamed, *was, false, false};
+    if (of_set && !file.sidecar_usable() && TookThePlaceOfMember(file)) return Identity{Kind::kAnother, "", false, false};
+    return std::nullopt;
   }
 
   // For progress: what this rank will read.

@@ -46,11 +46,11 @@ struct Findings {
 /// differences count as edits. Errors are those of reading; a bad sector is a finding, not an error.
 Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk);
 
-/// Fills in FileView::proven_by and is_another of files that `findings` call different. Examine does that; call it for
+/// Fills in FileView::identity of files that `findings` call different. Examine does that; call it for
 /// findings that were made otherwise, before they are judged. Collective.
 Status TellOthersContent(const Context& context, DatasetView& view, const Findings& findings);
 
-/// For a shared file that Examine found to be proven by a sidecar which it may use (FileView::proven_free), or that has
+/// For a shared file that Examine found to be proven by a sidecar which it may use (Identity::has_free_sidecar), or that has
 /// none: AdoptByContent, on rank 0. If true, open the dataset anew: it has another sidecar now than `view` has. Collective.
 Result<bool> AdoptShared(const Context& context, const DatasetView& view);
 

@@ -49,7 +49,7 @@ DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& byt
   const bool repairing = named && IsOfRepair(*file.intent);
   if (named && !repairing) return DamageCause::kAtRisk;
   // What is right somewhere else was put here by somebody.
-  if (!file.proven_by.empty() || file.is_another) return DamageCause::kStale;
+  if (file.identity.IsOther()) return DamageCause::kStale;
   // An old state of the file, as a backup or a node that was away has it. Nobody edited it.
   if (file.IsOfThePast()) return DamageCause::kHash;
   const bool told = file.stat.mtime_ns == file.stamp.mtime_ns && !IsRacy(file.stamp, file.commit_clock_ns);
@@ -237,20 +237,22 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
                                                    : "matches the set's pattern but is not protected; lzy-protect makes it a member"));
   }
   for (const FileView& file : view.files()) {
-    const bool unknown = file.is_another && file.proven_by.empty();
-    report.another = report.another || unknown || file.proven_elsewhere;
-    if (unknown && !file.rotten_as.empty()) {
+    const Identity& identity = file.identity;
+    const bool renamed = identity.Is(Identity::Kind::kRenamed), another = identity.Is(Identity::Kind::kAnother);
+    report.another = report.another || renamed || another || identity.elsewhere;
+    if (renamed) {
       report.warnings.push_back(fmt::format("{}: it is the file that was '{}' at the last commit, and not all of it is as it was then: it was "
                                             "renamed, and is damaged. Rename it back, then repair it. It is neither repaired here nor committed "
-                                            "without --force", file.path, file.rotten_as));
-    } else if (unknown) {
+                                            "without --force", file.path, identity.name));
+    }
+    if (another) {
       report.warnings.push_back(fmt::format("{}: by its inode or time of birth it is not the file of the last commit, and most of it differs. "
                                             "It is neither repaired nor committed without --force", file.path));
     }
-    if (file.proven_by.empty()) continue;
+    if (!identity.Is(Identity::Kind::kProven)) continue;
     report.holds_another = true;
     report.warnings.push_back(fmt::format("{}: it holds what '{}' was at its last commit: it was renamed, swapped or copied. No "
-                                          "repair writes to it without --force", file.path, file.proven_by));
+                                          "repair writes to it without --force", file.path, identity.name));
   }
   report.path = view.ref.path;
   report.kind = view.ref.kind;

@@ -196,8 +196,9 @@ Status Mender::MakeWayFor(const FileView& file) {
 
 bool Mender::NeedsOwn(const FileView& file, const FilePlan& plan) const {
   if (!file.present || !(plan.data_in_place || plan.cut_tail)) return false;
-  if (!request_.force) return file.is_unlike;
-  return !file.proven_by.empty() || (file.stat.links > 1 && !MayBe(file.stat, file.stamp));
+  const Identity& identity = file.identity;
+  if (!request_.force) return identity.Is(Identity::Kind::kUnlike);
+  return identity.Is(Identity::Kind::kProven) || (file.stat.links > 1 && !MayBe(file.stat, file.stamp));
 }
 
 // The copy has its name before anything is written to it. A crash leaves what was there, under its name or one more; where there are no
@@ -205,7 +206,8 @@ bool Mender::NeedsOwn(const FileView& file, const FilePlan& plan) const {
 Status Mender::MakeOwn(FileView& file, FileMend& mend) {
   const std::string temporary = NewDataPath(mend.target);
   const Status made = MakeCopy(file, temporary);
-  const bool keeps = (!file.proven_by.empty() || file.is_unlike) && file.stat.links == 1;
+  const Identity& identity = file.identity;
+  const bool keeps = (identity.Is(Identity::Kind::kProven) || identity.Is(Identity::Kind::kUnlike)) && file.stat.links == 1;
   const Status named = [&]() -> Status {
     LZY_RETURN_IF_ERROR(made);
     if (keeps) LZY_RETURN_IF_ERROR(Keep(KeptOf(file, mend), file, mend, warnings_));
@@ -222,24 +224,12 @@ Status Mender::MakeOwn(FileView& file, FileMend& mend) {
 
 // What cannot be read is a hole in the copy: it is among the blocks that are rebuilt.
 Status Mender::MakeCopy(const FileView& file, const std::string& temporary) {
-  constexpr std::size_t kPiece = 64u << 10, kSector = 512;
   if (Status removed = context_.fs.Remove(temporary); !removed.ok() && removed.code() != Code::kNotFound) return removed;
   LZY_ASSIGN_OR_RETURN(auto own, context_.fs.Open(temporary, OpenMode::kCreateNew, /*follow=*/false, 0600));
   (void)own->Lock();  // as in OpenDataOutput
   LZY_RETURN_IF_ERROR(own->CopyAccess(*file.data));
   LZY_RETURN_IF_ERROR(own->Truncate(file.stat.size));
-  std::vector<std::uint8_t> piece(kPiece);
-  for (std::uint64_t at = 0; at < file.stat.size;) {
-    std::size_t length = kPiece;
-    auto count = file.data->ReadAt(at, piece);
-    if (count.status().code() == Code::kUnreadable) {  // a bad sector must not hide its neighbours
-      length = kSector - at % kSector;
-      count = file.data->ReadAt(at, MutableByteSpan(piece).first(length));
-    }
-    if (!count.ok() && count.status().code() != Code::kUnreadable) return count.status();
-    if (count.ok()) LZY_RETURN_IF_ERROR(own->WriteAt(at, ByteSpan(piece).first(*count)));
-    at += length;
-  }
+  LZY_RETURN_IF_ERROR(CopyReadable(*file.data, {0, file.stat.size}, *own));
   LZY_RETURN_IF_ERROR(own->SetTimes(file.stat.atime_ns, file.stat.mtime_ns));
   return own->Sync();
 }
@@ -266,7 +256,7 @@ Result<bool> Mender::HasForeignOccupant(const FileView& file, const FileMend& me
   const auto peek = PeekSidecar(context_.fs, own);
   const bool its_own = peek.ok() && peek->uuid == view_.superblock.uuid && peek->rank == file.rank;  // of an older commit
   const bool foreign = !request_.force && peek.ok() && peek->committed && !its_own;
-  if (!foreign || file.proven_by.empty()) return foreign;
+  if (!foreign || !file.identity.Is(Identity::Kind::kProven)) return foreign;
   // Without that sidecar, nothing would prove what the file holds that is there.
   return Status(Code::kIo, fmt::format("{}: it is the sidecar of another file or set, and may be the last to know what that was; so {} was "
                                        "not restored. If files exchanged their names, rename them back, then restore again", own, file.path));

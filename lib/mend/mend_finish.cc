@@ -14,6 +14,7 @@
 #include "comm/records.h"
 #include "dataset/parts.h"
 #include "mend/access.h"
+#include "encode/resemblance.h"
 #include "mend/mender.h"
 #include "names/peek.h"
 #include "sidecar/commit_clock.h"
@@ -23,31 +24,15 @@
 namespace lzy {
 namespace {
 
-// Sizes of reads when a salvage copies what is there: by pieces, and around bad places by sectors.
-constexpr std::uint64_t kPiece = 64u << 10;
-constexpr std::uint64_t kSector = 512;
+constexpr std::uint64_t kPiece = 64u << 10;  // of one read
 
-// Salvage replaces a file of which nothing is proven; but what was there is better than nothing. Reads that fail leave
-// zeros.
+// Salvage replaces a file of which nothing is proven; but what was there is better than nothing.
 Status KeepWhatCannotBeHad(File& was, FileMend& mend) {
-  std::vector<std::uint8_t> piece(kPiece);
-  for (const ByteRange& range : mend.plan->unmended) {
-    const std::uint64_t end = range.offset + range.length;
-    for (std::uint64_t at = range.offset; at < end;) {
-      std::uint64_t length = std::min(kPiece, end - at);
-      auto count = was.ReadAt(at, MutableByteSpan(piece).first(length));
-      if (!count.ok() && length > kSector) {  // a bad sector must not hide its neighbours
-        length = std::min(kSector - at % kSector, end - at);
-        count = was.ReadAt(at, MutableByteSpan(piece).first(length));
-      }
-      if (count.ok() && *count > 0) LZY_RETURN_IF_ERROR(mend.new_data->WriteAt(at, ByteSpan(piece).first(*count)));
-      at += length;
-    }
-  }
+  for (const ByteRange& range : mend.plan->unmended) LZY_RETURN_IF_ERROR(CopyReadable(was, range, *mend.new_data));
   return Status::Ok();
 }
 
-// Whether three quarters of the bytes of `was` are as in `rebuilt`. What cannot be read says nothing.
+// Whether `was` is `rebuilt` with some rot. What cannot be read says nothing.
 Result<bool> Resembles(File& was, File& rebuilt) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, was.Stat());
   std::vector<std::uint8_t> one(kPiece), other(kPiece);
@@ -59,10 +44,28 @@ Result<bool> Resembles(File& was, File& rebuilt) {
     for (std::size_t i = 0; i < std::min(*count, made); ++i) same += one[i] == other[i];
     total += *count;
   }
-  return 4 * same >= 3 * total;
+  return total == 0 || AreOfOneFile(same, total);
 }
 
 }  // namespace
+
+Status CopyReadable(File& from, const ByteRange& range, File& to) {
+  constexpr std::uint64_t kSector = 512;
+  std::vector<std::uint8_t> piece(kPiece);
+  const std::uint64_t end = range.offset + range.length;
+  for (std::uint64_t at = range.offset; at < end;) {
+    std::uint64_t length = std::min(kPiece, end - at);
+    auto count = from.ReadAt(at, MutableByteSpan(piece).first(length));
+    if (count.status().code() == Code::kUnreadable && length > kSector) {  // a bad sector must not hide its neighbours
+      length = std::min(kSector - at % kSector, end - at);
+      count = from.ReadAt(at, MutableByteSpan(piece).first(length));
+    }
+    if (!count.ok() && count.status().code() != Code::kUnreadable) return count.status();
+    if (count.ok() && *count > 0) LZY_RETURN_IF_ERROR(to.WriteAt(at, ByteSpan(piece).first(*count)));
+    at += length;
+  }
+  return Status::Ok();
+}
 
 // Only writers have something to finish. The others take part in the agreement.
 Status Mender::FinishEnsemble(std::size_t e, bool only_in_place) {
@@ -256,8 +259,9 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
 
 // What another dataset committed, which may be nowhere else; or what was written over the file, perhaps with its time.
 Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) {
-  return {mend.target + ".replaced", file.proven_by.empty() ? "its size was another one, and most of it was not what was committed"
-                                                            : fmt::format("it held what '{}' was at its last commit", file.proven_by)};
+  const bool unlike = file.identity.Is(Identity::Kind::kUnlike);
+  return {mend.target + ".replaced", unlike ? "its size was another one, and most of it was not what was committed"
+                                            : fmt::format("it held what '{}' was at its last commit", file.identity.name)};
 }
 
 // Why the file that is to be replaced is kept under another name; nullopt: nothing in it is worth that. One that its own, older sidecar
@@ -265,9 +269,10 @@ Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) {
 // nothing proves it, nor that it is rot. Rot changes few of its bytes, and those are worth nothing.
 Result<std::optional<Mender::Kept>> Mender::WhyToKeep(const FileView& file, const FileMend& mend) const {
   if (!file.present) return std::optional<Kept>();
-  if (!file.proven_by.empty() && file.stat.links == 1) return std::optional<Kept>(KeptOf(file, mend));
+  const Identity& identity = file.identity;
+  if (identity.Is(Identity::Kind::kProven) && file.stat.links == 1) return std::optional<Kept>(KeptOf(file, mend));
   if (request_.force) return std::optional<Kept>();
-  if (file.is_unlike) return std::optional<Kept>(KeptOf(file, mend));
+  if (identity.Is(Identity::Kind::kUnlike)) return std::optional<Kept>(KeptOf(file, mend));
   if (file.IsOfThePast()) {
     const auto older = PeekSidecar(context_.fs, file.sidecar_path);
     return std::optional<Kept>({fmt::format("{}.commit-{}", mend.target, older.ok() ? older->generation : 0), "it was as an older commit of its set left it"});

@@ -40,6 +40,10 @@ struct FileMend {
   std::vector<std::vector<RowBlock>> written;  // by this rank, to be read again: blocks that lie back to back
 };
 
+/// Copies these bytes to the same place of another file, as far as they can be read: by pieces, and around a bad sector by sectors. Where
+/// that fails with kUnreadable, nothing is written. Other errors end it.
+Status CopyReadable(File& from, const ByteRange& range, File& to);
+
 /// Collective: all of it, in the order of Run().
 class Mender {
  public:
