@@ -26,7 +26,7 @@ EXPORT int lzy_python_diff(const void* comm, const char* a, const char* b, int d
 EXPORT size_t lzy_python_size(int structure) {
   static const size_t sizes[] = {sizeof(lzy_options),      sizeof(lzy_dataset), sizeof(lzy_damage),
                                  sizeof(lzy_copy_options), sizeof(lzy_copied),  sizeof(lzy_range),
-                                 sizeof(lzy_difference),   sizeof(MPI_Comm)};
+                                 sizeof(lzy_difference),   sizeof(lzy_not_visible), sizeof(MPI_Comm)};
   return structure < 0 || structure >= (int)(sizeof sizes / sizeof sizes[0]) ? 0 : sizes[structure];
 }
 

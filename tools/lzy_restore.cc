@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <sstream>
 
 #include "base/printable.h"
 #include "comm/records.h"
@@ -100,10 +99,7 @@ int main(int argc, char** argv) {
   };
   tool.check_options = [&] {
     if (spread) request.placing = lzy::Placing::kRoom;
-    for (const std::string& names : lost) {
-      std::istringstream list(names);
-      for (std::string node; std::getline(list, node, ',');) request.lost.named.push_back(node);
-    }
+    for (const std::string& names : lost) std::ranges::move(lzy::NodesIn(names), std::back_inserter(request.lost.named));
     return ParseDevices(devices, request.devices);
   };
   // It decides how the report is worded, and which command it suggests next.

@@ -62,6 +62,7 @@ struct Entry {
   };
   std::vector<Objects> objects;
   std::vector<lzy_damage> damage;
+  std::vector<lzy_not_visible> not_visible;
   lzy_dataset view{};
 };
 
@@ -190,11 +191,12 @@ Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
   for (const std::string& name : call.options.given) {
     if (name == "parity" || name == "group" || name == "block-size" || name == "stripe") out.PutString(name);
   }
-  for (const std::int32_t on : {call.given.from_disk, call.given.force, call.given.dry_run, call.given.salvage, call.given.no_objects}) {
+  for (const std::int32_t on : {call.given.from_disk, call.given.force, call.given.dry_run, call.given.salvage, call.given.no_objects,
+                                call.given.lost_here}) {
     out.Put(static_cast<std::uint32_t>(on != 0));
   }
   for (std::size_t i = 0; i < call.given.device_count; ++i) out.Put(call.given.devices[i]);
-  out.PutString(call.given.replica == nullptr ? "" : call.given.replica);
+  for (const char* const text : {call.given.replica, call.given.lost_nodes}) out.PutString(text == nullptr ? "" : text);
   return std::move(out.bytes());
 }
 
@@ -280,6 +282,10 @@ void Present(Entry& entry) {
     for (const std::string& text : objects.long_texts) objects.texts.push_back(text.c_str());
     entry.damage.push_back(ToC(damage, objects));
   }
+  for (const lzy::GroupMap::Device& member : from.not_visible) {
+    entry.not_visible.push_back({member.device, member.path.c_str(), member.domain.c_str()});
+  }
+  to.not_visible_count = entry.not_visible.size();
   to.path = from.path.c_str();
   to.kind = from.kind == lzy::DatasetKind::kShared ? LZY_KIND_SHARED : LZY_KIND_SET;
   to.state = static_cast<lzy_state>(from.state);
@@ -667,11 +673,14 @@ int lzy_copy(MPI_Comm comm, const char* source, const char* destination, const l
 
 int lzy_restore(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {
   const auto engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given) {
+    lzy::LostNodes lost{.named = {}, .all = given.lost_here != 0};
+    if (given.lost_nodes != nullptr) lost.named = lzy::NodesIn(given.lost_nodes);
     return lzy::Restore(context, dataset, {.devices = {given.devices, given.devices + given.device_count},
                                            .dry_run = given.dry_run != 0,
                                            .salvage = given.salvage != 0,
                                            .force = given.force != 0,
-                                           .replica = given.replica == nullptr ? "" : given.replica});
+                                           .replica = given.replica == nullptr ? "" : given.replica,
+                                           .lost = lost});
   };
   return Run({"lzy_restore", lzy::Resolve::kProtected, engine, /*takes_replica=*/true}, comm, path, options, report);
 }
@@ -735,6 +744,11 @@ const char* lzy_report_warning(const lzy_report* report, size_t index, size_t en
   const Entry* dataset = EntryOf(report, index);
   if (dataset == nullptr || entry >= dataset->report.warnings.size()) return nullptr;
   return dataset->report.warnings[entry].c_str();
+}
+
+const lzy_not_visible* lzy_report_not_visible(const lzy_report* report, size_t index, size_t entry) {
+  const Entry* found = EntryOf(report, index);
+  return found != nullptr && entry < found->not_visible.size() ? &found->not_visible[entry] : nullptr;
 }
 
 size_t lzy_report_difference_count(const lzy_report* report) {

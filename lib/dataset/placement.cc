@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <tuple>
 #include <utility>
 
@@ -96,6 +97,13 @@ class Placer {
 };
 
 }  // namespace
+
+std::vector<std::string> NodesIn(const std::string& list) {
+  std::vector<std::string> nodes;
+  std::istringstream names(list);
+  for (std::string node; std::getline(names, node, ',');) nodes.push_back(node);
+  return nodes;
+}
 
 Result<std::map<std::uint32_t, int>> PlaceLost(Places places, const std::vector<LostMember>& lost, Placing placing) {
   Placer placer(std::move(places), placing);

@@ -32,6 +32,9 @@ struct LostNodes {
   bool replaced = false;
 };
 
+/// The names in a list with commas between them.
+std::vector<std::string> NodesIn(const std::string& list);
+
 /// A member that is to be made again.
 struct LostMember {
   std::uint32_t rank = 0;

@@ -1,6 +1,7 @@
 """Nodes that are others than before: in another order, fewer, with several ranks to one, with old disks."""
 
 import os
+import sys
 import unittest
 
 import nodes
@@ -142,6 +143,37 @@ class PartOfTheNodes(nodes.Nodes):
         self.assertIn(f"  if n3 is gone for good: mpiexec -n 3 lzy-restore --lost n3 {self.set}, at least one rank on each of n1 n2 n4\n", done.stdout)
         self.tool(0, "lzy-restore", "--lost", "n3", self.set, on=here)
         self.is_whole(before, on=here)
+
+
+IN_PYTHON = """
+import sys
+import lzy
+pattern = sys.argv[1]
+[found] = lzy.verify(pattern).datasets
+assert found.code == lzy.Code.UNPROTECTED, found
+assert [(m.device, m.node) for m in found.not_visible] == [(1, "n2")], found
+for options in {}, {"lost_nodes": ["n7"]}:
+    try:
+        lzy.restore(pattern, **options)
+        raise SystemExit("a member that may be on n2 was made again")
+    except lzy.Unprotected:
+        pass
+assert lzy.restore(pattern, lost_nodes=["n2"], dry_run=True).code == lzy.Code.DAMAGED
+assert lzy.restore(pattern, lost_here=True, dry_run=True).code == lzy.Code.DAMAGED
+assert lzy.restore(pattern, lost_nodes=["n7", "n2"]).datasets[0].state == "restored"
+"""
+
+
+class FromPrograms(nodes.Nodes):
+    NODES = 2
+
+    def test_what_is_not_visible_and_what_is_lost(self):
+        self.solve(10)
+        before = self.contents()
+        self.lose("n2")
+        done = self.run_job(["env", f"PYTHONPATH={nodes.BUILD}/python", sys.executable, "-c", IN_PYTHON, self.set], on=["n1"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.is_whole(before, on=["n1"])
 
 
 class ReturnedNodes(nodes.Nodes):

@@ -120,6 +120,10 @@ typedef struct lzy_options {
   /** Not 0: objects of damage are not named. Otherwise, a damaged file that is HDF5 or netCDF is parsed by a process of its
    *  own, lzy-objects-helper, for at most 30 seconds; the operation waits for it. */
   int32_t no_objects;
+  int32_t lost_here; /**< lzy_restore: not 0: members of a set that no process sees are lost, whatever node they were written on */
+  /** lzy_restore: NULL, or names of nodes, with commas between them, that are gone for good: members that were written there are lost,
+   *  although they may be on their disks. */
+  const char* lost_nodes;
 } lzy_options;
 
 /** Fills in the defaults. `size` is sizeof(lzy_options) as the caller knows it; no byte beyond it is written. LZY_USAGE
@@ -349,7 +353,16 @@ typedef struct lzy_dataset {
   double seconds_write;
   double seconds_sync;
   double seconds_total;
+  size_t not_visible_count; /**< entries for lzy_report_not_visible */
 } lzy_dataset;
+
+/** A member of a set that no process of the operation sees, and that may be on the disk of another node. Belongs to the report; later
+ *  versions add fields at the end. */
+typedef struct lzy_not_visible {
+  uint32_t device;  /**< its rank */
+  const char* path;
+  const char* node; /**< on which it was written; "" if that is not known */
+} lzy_not_visible;
 
 /** One range of bytes that is, or was, not as it should be; neighbouring blocks with the same fields are one entry.
  *  Belongs to the report; later versions add fields at the end. */
@@ -392,6 +405,9 @@ LZY_API const lzy_damage* lzy_report_damage(const lzy_report* report, size_t ind
 /** Warning number `entry`, from 0, of dataset number `index`: a complete sentence for people; NULL when there is none.
  */
 LZY_API const char* lzy_report_warning(const lzy_report* report, size_t index, size_t entry);
+
+/** Entry number `entry`, from 0, of the members of dataset number `index` that are not visible; NULL when there is none. */
+LZY_API const lzy_not_visible* lzy_report_not_visible(const lzy_report* report, size_t index, size_t entry);
 
 /** Of lzy_diff: how many pairs of files differ or are not known, and one of them, by name; NULL if there is none. The
  *  number of files that are the same. */

@@ -29,8 +29,8 @@ from typing import IO, Any, Union
 from . import _c
 
 __version__ = _c.version().decode()
-__all__ = ["Code", "Copied", "Damage", "Damaged", "Dataset", "Difference", "Differences", "Failed", "InternalError", "LzyError", "OutOfMemory", "RepairFailed",
-           "Report", "Stale", "Unprotected", "Unrepairable", "UsageError", "copy", "diff", "info", "open_verified", "protect", "repair",
+__all__ = ["Code", "Copied", "Damage", "Damaged", "Dataset", "Difference", "Differences", "Failed", "InternalError", "LzyError", "NotVisible", "OutOfMemory",
+           "RepairFailed", "Report", "Stale", "Unprotected", "Unrepairable", "UsageError", "copy", "diff", "info", "open_verified", "protect", "repair",
            "restore", "verify"]
 
 Path = Union[str, "os.PathLike[str]"]
@@ -75,6 +75,15 @@ class Damage:
 
 
 @dataclass(frozen=True)
+class NotVisible:
+    """A member of a set that no process sees, and that may be on the disk of another node."""
+
+    device: int
+    path: str
+    node: str  # on which it was written; "" if that is not known
+
+
+@dataclass(frozen=True)
 class Dataset:
     """One file that all processes share, or one set of files."""
 
@@ -100,6 +109,7 @@ class Dataset:
     seconds: dict[str, float]
     damage: tuple[Damage, ...] = ()
     warnings: tuple[str, ...] = ()
+    not_visible: tuple[NotVisible, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -190,6 +200,11 @@ def _damage(report: ctypes.c_void_p, index: int, entry: int) -> Damage:
                   tuple(_text(c.object_texts[i]) for i in range(c.object_count)), c.objects_left_off)
 
 
+def _not_visible(report: ctypes.c_void_p, index: int, entry: int) -> NotVisible:
+    c = _c.report_not_visible(report, index, entry).contents
+    return NotVisible(c.device, _text(c.path), _text(c.node))
+
+
 def _dataset(report: ctypes.c_void_p, index: int) -> Dataset:
     c = _c.report_dataset(report, index).contents
     seconds = {name.removeprefix("seconds_"): getattr(c, name) for name, _ in c._fields_ if name.startswith("seconds_")}
@@ -200,7 +215,8 @@ def _dataset(report: ctypes.c_void_p, index: int) -> Dataset:
         generation=c.generation, commit_time_ns=c.commit_time_ns, committed=bool(c.committed), bytes_read=c.bytes_read,
         bytes_encoded=c.bytes_encoded, seconds=seconds,
         damage=tuple(_damage(report, index, entry) for entry in range(c.damage_count)),
-        warnings=tuple(_text(_c.report_warning(report, index, entry)) for entry in range(c.warning_count)))
+        warnings=tuple(_text(_c.report_warning(report, index, entry)) for entry in range(c.warning_count)),
+        not_visible=tuple(_not_visible(report, index, entry) for entry in range(c.not_visible_count)))
 
 
 def _address_of(comm: Any) -> int | None:
@@ -288,15 +304,17 @@ def repair(path: Path, *, from_disk: bool = False, force: bool = False, comm: An
 
 
 def restore(path: Path, *, devices: Sequence[int] = (), dry_run: bool = False, salvage: bool = False, force: bool = False,
-            replica: Path | None = None, comm: Any = None, progress: ProgressFunction | None = None, memory: int | None = None,
-            threads: int | None = None, timeout: int | None = None, use_environment: bool = False,
-            name_objects: bool = True) -> Report:
+            replica: Path | None = None, lost_nodes: Sequence[str] = (), lost_here: bool = False, comm: Any = None,
+            progress: ProgressFunction | None = None, memory: int | None = None, threads: int | None = None,
+            timeout: int | None = None, use_environment: bool = False, name_objects: bool = True) -> Report:
     """Rebuilds lost files, and repairs damaged blocks. With `dry_run`, returns what would be done. `replica` is another
     copy: a file, the pattern of a set, or a directory with the same names. Blocks that parity cannot rebuild come from
-    there if they have the committed hash."""
+    there if they have the committed hash. Members of sets that no process sees are not lost if they may be on other nodes, unless
+    `lost_nodes` names these nodes, or with `lost_here`."""
     found = _run("restore", path, comm, progress, devices, dry_run=dry_run, salvage=salvage, force=force, memory=memory,
                  threads=threads, timeout=timeout, use_environment=use_environment, no_objects=not name_objects,
-                 replica=None if replica is None else os.fsencode(replica))
+                 replica=None if replica is None else os.fsencode(replica), lost_here=lost_here,
+                 lost_nodes=os.fsencode(",".join(lost_nodes)) if lost_nodes else None)
     return found if dry_run else found.check()
 
 

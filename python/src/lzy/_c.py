@@ -14,7 +14,8 @@ class Options(ctypes.Structure):
                 ("memory", c_uint64), ("threads", c_uint32), ("timeout", c_uint32), ("use_environment", c_int32),
                 ("from_disk", c_int32), ("force", c_int32), ("dry_run", c_int32), ("salvage", c_int32),
                 ("devices", POINTER(c_uint32)), ("device_count", c_size_t), ("progress", Progress),
-                ("progress_data", c_void_p), ("replica", c_char_p), ("no_objects", c_int32)]
+                ("progress_data", c_void_p), ("replica", c_char_p), ("no_objects", c_int32), ("lost_here", c_int32),
+                ("lost_nodes", c_char_p)]
 
 
 class Dataset(ctypes.Structure):
@@ -24,7 +25,12 @@ class Dataset(ctypes.Structure):
                 ("sidecar_bytes", c_uint64), ("generation", c_uint64), ("commit_time_ns", c_int64), ("committed", c_int32),
                 ("bytes_read", c_uint64), ("bytes_encoded", c_uint64), ("damage_count", c_size_t),
                 ("warning_count", c_size_t)] + [(f"seconds_{phase}", c_double) for phase in
-                                                ("read", "hash", "encode", "exchange", "write", "sync", "total")]
+                                                ("read", "hash", "encode", "exchange", "write", "sync", "total")] + [
+                                                    ("not_visible_count", c_size_t)]
+
+
+class NotVisible(ctypes.Structure):
+    _fields_ = [("device", c_uint32), ("path", c_char_p), ("node", c_char_p)]
 
 
 class Damage(ctypes.Structure):
@@ -57,7 +63,7 @@ class Difference(ctypes.Structure):
                 ("range_count", c_size_t), ("message", c_char_p)]
 
 
-STRUCTURES = [Options, Dataset, Damage, CopyOptions, Copied, Range, Difference]
+STRUCTURES = [Options, Dataset, Damage, CopyOptions, Copied, Range, Difference, NotVisible]
 
 library = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "_lzy_c.so"))
 
@@ -90,6 +96,7 @@ report_count = _declare("lzy_report_count", c_size_t, c_void_p)
 report_dataset = _declare("lzy_report_dataset", POINTER(Dataset), c_void_p, c_size_t)
 report_damage = _declare("lzy_report_damage", POINTER(Damage), c_void_p, c_size_t, c_size_t)
 report_warning = _declare("lzy_report_warning", c_char_p, c_void_p, c_size_t, c_size_t)
+report_not_visible = _declare("lzy_report_not_visible", POINTER(NotVisible), c_void_p, c_size_t, c_size_t)
 report_same = _declare("lzy_report_same", c_uint64, c_void_p)
 report_difference_count = _declare("lzy_report_difference_count", c_size_t, c_void_p)
 report_difference = _declare("lzy_report_difference", POINTER(Difference), c_void_p, c_size_t)
