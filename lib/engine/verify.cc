@@ -455,6 +455,14 @@ DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, cons
     second.status = NoThrow([&] { return Run(context, dataset, again, second); });
     if (second.status.ok()) report = std::move(second);
   }
+  // Where nothing may be written, as in a snapshot that is read-only, what is intact needs no repair.
+  if (job.writes() && report.status.code() == Code::kIo && report.damage.empty()) {
+    Job look = job;
+    look.mend = look.record_access = false;
+    DatasetReport looked(dataset.path, dataset.kind);
+    looked.status = NoThrow([&] { return Run(context, dataset, look, looked); });
+    if (looked.status.ok() && looked.state == DatasetState::kIntact && looked.damage.empty()) report = std::move(looked);
+  }
   report.phases.total = 0;
   watch.AddTo(report.phases.total);
   return report;

@@ -414,6 +414,7 @@ class Advice(NamesTest):
 
     def test_read_only_file_system(self):
         self.protect("d/a", pattern_bytes(50000))
+        self.protect("d/intact", pattern_bytes(50000))
         self.flip("d/a", 1)
         mount = f"mount --bind {self.path('d')} {self.path('d')} && mount -o remount,ro,bind {self.path('d')}"
         if subprocess.run(["unshare", "-rm", "sh", "-c", mount], capture_output=True).returncode != 0:
@@ -424,6 +425,10 @@ class Advice(NamesTest):
             self.assertEqual(done.returncode, 6, done)
             self.assertIn("Read-only file system", done.stderr)
             self.assertIn("d/a is on a file system that is mounted read-only. lzy-verify and lzy-info", done.stdout)
+        for words in ("lzy-verify --repair d/intact", "lzy-restore d/intact", "lzy-scrub --repair d/intact"):
+            done = subprocess.run(["unshare", "-rm", "sh", "-c", f"{mount} && {BIN}/{words}"], cwd=self.scratch,
+                                  capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def environment(**options):
 
 
 class OnFileSystem:
-    """The subjects. A subclass names the kind."""
+    """What tests need. A subclass names the kind."""
     KIND = ""
 
     @classmethod
@@ -151,8 +151,8 @@ class OnFileSystem:
         if self.kind.whole_seconds:
             time.sleep(2.2)  # longer than any tick that lzy reckons with
 
-    # -- Subjects.
 
+class Subjects(OnFileSystem):
     def test_random_programs(self):
         for number in range(ROUNDS):
             seed = self.random.randrange(1 << 30)
@@ -301,7 +301,7 @@ class OnFileSystem:
 
 def make_classes():
     for name in mounts.KINDS:
-        globals()[name] = type(name, (OnFileSystem, unittest.TestCase), {"KIND": name, "__doc__": f"On {name}."})
+        globals()[name] = type(name, (Subjects, unittest.TestCase), {"KIND": name, "__doc__": f"On {name}."})
 
 
 make_classes()
