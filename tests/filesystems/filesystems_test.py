@@ -246,8 +246,7 @@ class Subjects(OnFileSystem):
     def test_a_look_while_a_program_commits(self):
         """Verdicts meanwhile are intact, stale or at risk; and afterwards intact."""
         model = os.path.join(self.scratch, "model")
-        job = subprocess.Popen(self.words_of_job([CLIENT, "f", model, str(SEED), "12", *self.unread()]), env=environment(), stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        job = self.start("f", model, SEED, 12)
         verdicts = []
         while job.poll() is None:
             if os.path.exists(self.path(".LZY.f")):
@@ -275,6 +274,71 @@ class Subjects(OnFileSystem):
             self.seen_alike("f", before)
             self.tool("lzy-protect", "f", node=1, codes=[0])
             self.tool("lzy-verify", "f", node=0, codes=[0])
+
+    def start(self, name, model, seed, rounds):
+        return subprocess.Popen(self.words_of_job([CLIENT, name, model, str(seed), str(rounds), *self.unread()]), env=environment(),
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def test_two_jobs(self):
+        """With files of their own, and then with one file, of which nobody knows what it holds when both have ended. What it holds is
+        never changed by a tool, and never called damaged."""
+        names, models = ["one", "other"], [os.path.join(self.scratch, f"model{job}") for job in range(2)]
+        jobs = [self.start(name, model, SEED + number, 6) for number, (name, model) in enumerate(zip(names, models))]
+        for job in jobs:
+            self.assertEqual((job.communicate()[1], job.returncode), ("", 0), self.told())
+        for name, model in zip(names, models):
+            with open(model, "rb") as file:
+                self.seen_alike(name, file.read())
+            self.tool("lzy-verify", name, node=1, codes=[0])
+            self.tool("lzy-verify", "--encode", name, codes=[0])
+        jobs = [self.start("both", model, SEED + number, 6) for number, model in enumerate(models)]
+        for job in jobs:
+            job.communicate()
+            self.assertIn(job.returncode, (0, 1), self.told())  # 1: it read what the other one wrote
+        before = self.content("both")
+        self.tool("lzy-verify", "both", node=1, codes=[0, 9])
+        self.tool("lzy-verify", "--repair", "both", codes=[0, 9])
+        self.seen_alike("both", before)
+        self.tool("lzy-protect", "both", node=1, codes=[0])
+        self.tool("lzy-verify", "--encode", "both", codes=[0])
+        self.seen_alike("both", before)
+
+    def test_a_repair_while_the_other_side_reads(self):
+        """It reads what was there or what is right, block by block, and nothing else."""
+        right = self.random.randbytes(400000)
+        for attempt in range(3):
+            name = f"r{attempt}"
+            self.write_file(name, right)
+            self.tool("lzy-protect", "--parity", "3", "--block-size", "4096", name, codes=[0])
+            self.settle()
+            self.tool("lzy-verify", "--repair", name, codes=[0])
+            for at in (5, 100000, 399999):
+                self.rot(name, at, 0)
+            rotten = self.content(name)
+            repair = subprocess.Popen(self.on_node(0, [f"{BUILD}/bin/lzy-verify", "--repair", name]), env=environment(),
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            while repair.poll() is None:
+                seen = self.content(name, 1)
+                parts = [slice(at, at + 4096) for at in range(0, len(right), 4096)]
+                self.assertEqual(len(seen), len(right), self.told())
+                self.assertEqual([part.start for part in parts if seen[part] not in (right[part], rotten[part])], [], self.told())
+            text = repair.communicate()[0]
+            self.assertEqual(repair.returncode, 0, text)
+            self.seen_alike(name, right)
+
+    def test_a_repair_while_the_other_side_writes(self):
+        """What a program has written is never taken back."""
+        model = os.path.join(self.scratch, "model")
+        job = self.start("w", model, SEED, 12)
+        while job.poll() is None:
+            if os.path.exists(self.path(".LZY.w")):
+                self.tool("lzy-verify", "--repair", "w", node=1)
+                self.tool("lzy-restore", "w", node=0)
+            time.sleep(0.02)
+        self.assertEqual((job.communicate()[1], job.returncode), ("", 0), self.told())
+        with open(model, "rb") as file:
+            self.seen_alike("w", file.read())
+        self.tool("lzy-verify", "w", node=1, codes=[0])
 
     def wait_for_ranks(self):
         """Ranks die when their launcher is gone; this namespace has no other programs of that name."""
