@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 
 MARK = "LZY_TEST_NAMESPACES"
 # Servers need an address that is not of the loopback network; it is in this network namespace only.
@@ -197,6 +198,74 @@ class Moose(Kind):
         return views
 
 
+class Ceph(Kind):
+    """Two clients of one monitor, one metadata server and one object server, which keeps its objects in memory."""
+    two = True
+    CONFIGURATION = """[global]
+fsid = {cluster}
+mon host = {address}
+auth cluster required = none
+auth service required = none
+auth client required = none
+osd pool default size = 1
+osd pool default min size = 1
+osd pool default pg autoscale mode = off
+mon allow pool size one = true
+osd crush chooseleaf type = 0
+osd objectstore = memstore
+memstore device bytes = 1073741824
+run dir = {scratch}/run
+admin socket = {scratch}/run/$name.$pid.asok
+pid file =
+log file =
+log to stderr = false
+mon cluster log file =
+mon data = {scratch}/mon
+osd data = {scratch}/osd
+mds data = {scratch}/mds
+keyring = {scratch}/keyring
+client mount timeout = {patience}
+"""
+
+    def mount(self, scratch):
+        need("ceph", "ceph-mon", "ceph-osd", "ceph-mds", "ceph-fuse", "monmaptool", "ip")
+        network()
+        for name in ("mon", "osd", "mds", "run"):
+            os.mkdir(os.path.join(scratch, name))
+        run("mount", "-t", "tmpfs", "lzy-test", os.path.join(scratch, "mon"))  # it syncs each step
+        cluster, device, configuration = str(uuid.uuid4()), str(uuid.uuid4()), os.path.join(scratch, "ceph.conf")
+        write(configuration, self.CONFIGURATION.format(cluster=cluster, address=ADDRESS, scratch=scratch, patience=PATIENCE))
+
+        def words(program, *more):
+            return [program, "--conf", configuration, *more]
+
+        def serve(program, name):
+            subprocess.Popen(words(program, "-f", "-i", name), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        def answers(*more):
+            return subprocess.run(words("ceph", "--connect-timeout", "5", *more), capture_output=True, text=True, check=False, timeout=PATIENCE)
+        monitors = os.path.join(scratch, "monmap")
+        run("monmaptool", "--create", "--add", "a", ADDRESS, "--fsid", cluster, monitors)
+        run(*words("ceph-mon", "--mkfs", "-i", "a", "--monmap", monitors))
+        serve("ceph-mon", "a")
+        wait_for(lambda: answers("status").returncode == 0, "ceph-mon does not answer")
+        run(*words("ceph", "osd", "new", device, "0"))
+        run(*words("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", device))
+        serve("ceph-osd", "0")
+        serve("ceph-mds", "a")
+        for pool in ("metadata", "data"):
+            run(*words("ceph", "osd", "pool", "create", pool, "8"))
+        run(*words("ceph", "fs", "new", "fs", "metadata", "data"))
+        wait_for(lambda: "active" in answers("mds", "stat").stdout, "ceph-mds does not become active")
+        views = []
+        for name in ("one", "other"):
+            where = os.path.join(scratch, name)
+            os.mkdir(where)
+            run(*words("ceph-fuse", where))
+            views.append(where)
+        return views
+
+
 def write(path, text):
     with open(path, "w", encoding="ascii") as file:
         file.write(text)
@@ -222,4 +291,5 @@ KINDS = {
     "GlusterReplicated": Gluster("replica", "2", bricks=2),
     "GlusterDispersed": Gluster("disperse", "3", "redundancy", "1", bricks=3),
     "MooseFs": Moose(),
+    "CephFs": Ceph(),
 }
