@@ -840,6 +840,45 @@ class Undone(Lost):
             self.assertEqual(world.run(f"lzy-verify --repair '{pattern}'").code, 0, world.story())
 
 
+class Ranks(Lost):
+    """Set and rank say which member a sidecar is of, wherever it is."""
+
+    BACKUP = "cp -a . ../kept && find . -mindepth 1 -delete && cp -a ../kept/. . && rm -rf ../kept"
+
+    def repaired(self, pattern, rotten):
+        content = self.world.files()[rotten]
+        self.world.flip(rotten, 100)
+        oracle = Oracle(self.world)
+        codes = [oracle.run(command).code for command in (f"lzy-verify '{pattern}'", f"lzy-verify --repair '{pattern}'", "lzy-verify .")]
+        self.assertEqual(codes, [1, 0, 0], self.world.story())
+        self.assertEqual(self.world.files()[rotten], content)
+
+    def test_rot_beside_exchanged_sidecars_is_repaired_after_a_backup(self):
+        self.files([f"s.{rank}" for rank in range(3)], 20000)
+        self.world.protect("'s.%r'")
+        self.swap(".LZY.s.0", ".LZY.s.1")
+        self.world.must(self.BACKUP)
+        self.repaired("s.%r", "s.0")
+
+    def test_rot_beside_sidecars_that_two_directories_exchanged_is_repaired(self):
+        self.files([f"d{rank}/s" for rank in range(3)], 20000)
+        self.world.protect("'d%r/s'")
+        self.swap("d0/.LZY.s", "d1/.LZY.s")
+        self.repaired("d%r/s", "d1/s")
+
+    def test_two_members_that_changed_places_with_their_sidecars_are_known(self):
+        """Not "its hashes are lost", with lzy-protect as the remedy, which refused it and advised itself."""
+        for rot in (False, True):
+            self.files(["s.0", "s.1"])
+            self.world.protect("'s.%r'")
+            self.swap("s.0", "s.1", also_sidecars=True)
+            if rot:
+                self.world.flip("s.0", 100)
+            done = self.follow("lzy-verify 's.%r'")
+            self.assertNotIn("hashes are lost", done.text, self.world.story())
+            self.world.must("rm -f s.* .LZY*")
+
+
 class CoarseClocks(Lost):
     """Edits within the second of the commit, where times are in seconds."""
 
