@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -248,9 +249,65 @@ Result<bool> Move(FileSystem& fs, const Chain& chain, Occupants occupants, Clock
     MoveIndex(fs, names[hole - 1], names[hole]);
   }
   if (chain.cycle) LZY_RETURN_IF_ERROR(fs.Rename(aside, names[hole]));
-  LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(names.front())));
-  Neighbours::Forget(fs, DirectoryOf(names.front()));
+  // Sidecars of a set may go from one directory to another.
+  std::set<std::string> directories;
+  for (const std::string& name : names) directories.insert(DirectoryOf(name));
+  for (const std::string& directory : directories) {
+    LZY_RETURN_IF_ERROR(fs.SyncDirectory(directory));
+    Neighbours::Forget(fs, directory);
+  }
   return moved;
+}
+
+// The sidecar of `set` at `path`, if there is one.
+std::optional<Peek> PeekOfSet(FileSystem& fs, const std::string& path, const Uuid& set) {
+  const auto peek = PeekSidecar(fs, path);
+  const bool is_of_it = peek.ok() && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid == set;
+  return is_of_it ? std::optional(*peek) : std::nullopt;
+}
+
+// For each sidecar of the set under the name of another member: its name, and the one that it has to get. If several are of one
+// member, the newest one.
+std::map<std::string, std::string> MisplacedIn(FileSystem& fs, const std::map<std::uint32_t, std::string>& names, const Uuid& set) {
+  std::map<std::uint32_t, std::pair<std::uint64_t, std::string>> newest;  // by rank: generation, and where it is
+  std::set<std::uint32_t> at_home;
+  for (const auto& [rank, name] : names) {
+    const auto peek = PeekOfSet(fs, name, set);
+    if (!peek) continue;
+    if (peek->rank == rank) at_home.insert(rank);
+    if (peek->rank == rank || !names.contains(peek->rank)) continue;
+    const auto [at, fresh] = newest.try_emplace(peek->rank, peek->generation, name);
+    if (!fresh && at->second.first < peek->generation) at->second = {peek->generation, name};
+  }
+  std::map<std::string, std::string> next;
+  for (const auto& [rank, where] : newest) {
+    if (!at_home.contains(rank)) next.emplace(where.second, names.at(rank));
+  }
+  return next;
+}
+
+// Each name has at most one sidecar that goes to it, so all are parts of chains and cycles.
+std::vector<Chain> ChainsOf(std::map<std::string, std::string> next) {
+  std::set<std::string> targets;
+  for (const auto& [from, to] : next) targets.insert(to);
+  std::vector<Chain> chains;
+  const auto follow = [&](const std::string& first) {
+    Chain chain{{first}, false};
+    for (auto at = next.find(first); at != next.end(); at = next.find(chain.names.back())) {
+      chain.cycle = at->second == first;
+      if (!chain.cycle) chain.names.push_back(at->second);
+      next.erase(at);
+      if (chain.cycle) break;
+    }
+    chains.push_back(std::move(chain));
+  };
+  std::vector<std::string> begins;
+  for (const auto& [from, to] : next) {
+    if (!targets.contains(from)) begins.push_back(from);
+  }
+  for (const std::string& begin : begins) follow(begin);
+  while (!next.empty()) follow(std::string(next.begin()->first));
+  return chains;
 }
 
 }  // namespace
@@ -286,6 +343,31 @@ Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const R
     if (!moved.ok()) return moved.status();
     if (!*moved) return options.occupants == Occupants::kGo ? own : where_it_is();
   }
+}
+
+// As Rehome: looked at again under the locks of all directories, which are taken in the order of their names.
+bool RehomeMembers(FileSystem& fs, const std::map<std::uint32_t, std::string>& members, const Uuid& set, std::uint32_t timeout_seconds) {
+  const auto deadline = Clock::now() + std::chrono::seconds(timeout_seconds);
+  std::map<std::uint32_t, std::string> names;
+  for (const auto& [rank, path] : members) {
+    const auto real = fs.RealPath(path);
+    const auto own = real.ok() ? SidecarPath(*real) : Result<std::string>(real.status());
+    if (own.ok()) names.emplace(rank, *own);
+  }
+  std::set<std::string> directories;
+  for (const auto& [from, to] : MisplacedIn(fs, names, set)) directories.insert({DirectoryOf(from), DirectoryOf(to)});
+  std::vector<MoveLock> locks;
+  for (const std::string& directory : directories) {
+    auto lock = MoveLock::Take(fs, directory, deadline);
+    if (!lock.ok()) return false;
+    locks.push_back(std::move(lock).value());
+  }
+  bool any = false;
+  for (const Chain& chain : locks.empty() ? std::vector<Chain>() : ChainsOf(MisplacedIn(fs, names, set))) {
+    const auto moved = Move(fs, chain, Occupants::kYield, deadline);
+    any = any || (moved.ok() && *moved);
+  }
+  return any;
 }
 
 }  // namespace lzy

@@ -10,6 +10,7 @@
 // other members may need it, unless a program replaces the set. Local.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -44,5 +45,11 @@ struct RehomeOptions {
 /// another one if a sidecar that has to stay is in the way. Any number of processes may do this at once, for the same
 /// files or for such as were swapped; kBusy if another one keeps a sidecar in the way locked for `timeout_seconds`.
 Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options = {});
+
+/// Of a set, set and rank say whose a sidecar is, wherever its file is by now. Gives each sidecar of `set` that has the name of another
+/// member, in any of the directories of the set, the name of its own member, unless that has one of its own; `members` has the
+/// path of each member by rank. What is in the way is set aside (Occupants::kYield). Returns whether anything was moved. What
+/// cannot be moved (another file system, no permission) stays. Nobody may hold locks of these sidecars in this process.
+bool RehomeMembers(FileSystem& fs, const std::map<std::uint32_t, std::string>& members, const Uuid& set, std::uint32_t timeout_seconds);
 
 }  // namespace lzy

@@ -224,5 +224,43 @@ TEST_F(RehomeTest, ExchangedSidecarsChangePlacesAgain) {
   EXPECT_EQ(ReadFile(dir_ / ".LZY.s.1"), second);
 }
 
+// Copies have no stamp that tells whose they are. Set and rank do.
+TEST_F(RehomeTest, SidecarsOfASetThatChangedPlacesRepairTheirMembers) {
+  ref_ = {DatasetKind::kSet, dir_ / "d%r/s", {}};
+  for (std::uint32_t r = 0; r < kMembers; ++r) {
+    std::filesystem::create_directory(dir_ / ("d" + std::to_string(r)));
+    ref_.members[r] = ExpandPattern(ref_.path, r);
+    WriteFile(ref_.members[r], RandomBytes(rng_, 3000 + 10 * r));
+    SetMtime(ref_.members[r], 1'600'000'000'000'000'000);
+  }
+  ProtectAsSet();
+  const Image whole = ImageOf(dir_.path());
+  for (const int ranks : {1, 3}) {
+    PutBack(dir_.path(), whole);
+    // 0 to 1 to 4 to 0, and 2 to 3 onto another one.
+    Rename("d0/.LZY.s", "between");
+    Rename("d4/.LZY.s", "d0/.LZY.s");
+    Rename("d1/.LZY.s", "d4/.LZY.s");
+    Rename("between", "d1/.LZY.s");
+    Rename("d2/.LZY.s", "d3/.LZY.s");
+    Rot(rng_, dir_ / "d0/s", 100, 1);
+    Rot(rng_, dir_ / "d4/s", 2000, 1);
+    RunRanks(ranks, [&](Communicator& comm) {
+      const DatasetReport found = Verify({fs_, comm, options_}, ref_, {});
+      EXPECT_EQ(found.state, DatasetState::kDamaged) << ranks;
+    });
+    RunRanks(ranks, [&](Communicator& comm) { EXPECT_EQ(ExitCodeOf(Restore({fs_, comm, options_}, ref_, {})), 0) << ranks; });
+    const Image now = ImageOf(dir_.path());
+    for (const auto& [path, file] : whole) {
+      ASSERT_TRUE(now.contains(path)) << path;
+      // The one that was overwritten is made again.
+      if (!path.ends_with("d3/.LZY.s")) {
+        EXPECT_EQ(now.at(path).bytes, file.bytes) << path;
+      }
+    }
+    EXPECT_EQ(now.size(), whole.size()) << "nothing is left behind";
+  }
+}
+
 }  // namespace
 }  // namespace lzy::testing

@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "dataset/lock.h"
 #include "dataset/member.h"
+#include "dataset/rehome.h"
 #include "dataset/roll_forward.h"
 #include "dataset/sights.h"
 #include "names/lookup.h"
@@ -23,8 +24,8 @@ namespace {
 // One call of OpenSet. Members of this class are agreed (the same on every rank) but for local_ and mine_.
 class SetOpener {
  public:
-  SetOpener(const Context& context, const DatasetRef& ref, const OpenRequest& request)
-      : context_(context), comm_(context.comm), ref_(ref), request_(request) {}
+  SetOpener(const Context& context, const DatasetRef& ref, const OpenRequest& request, bool has_renamed = false)
+      : context_(context), comm_(context.comm), ref_(ref), request_(request), has_renamed_(has_renamed) {}
 
   Result<DatasetView> Run() {
     view_.ref = ref_;
@@ -38,6 +39,8 @@ class SetOpener {
     LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
     LZY_RETURN_IF_ERROR(RefuseHardLinks());
     LZY_RETURN_IF_ERROR(CompleteCommits());
+    LZY_ASSIGN_OR_RETURN(const bool moved, RenameMisplaced());
+    if (moved) return SetOpener(context_, ref_, request_, /*has_renamed=*/true).Run();
     LZY_RETURN_IF_ERROR(TakeStraySidecars());
     for (const auto& [rank, s] : members_) {
       if (s.other_key && !view_.committed) return {Code::kInvalidArgument, s.fault_text};
@@ -138,16 +141,47 @@ class SetOpener {
     return Status::Ok();
   }
 
-  // Of a member that is lost, or that was protected alone while it was elsewhere.
-  static bool MayHaveStraySidecar(const Summary& s) {
+  // Where the sidecar of a member is that has the name of another member of the set: this one's files were exchanged or copied
+  // over the other's.
+  const Summary* MisplacedOf(std::uint32_t rank) const {
+    const Summary* newest = nullptr;
+    for (const auto& [other, s] : members_) {
+      const Superblock& sb = s.superblock;
+      if (s.fault != SidecarFault::kForeign || sb.uuid != view_.superblock.uuid || sb.rank != rank) continue;
+      if (newest == nullptr || newest->superblock.generation < sb.generation) newest = &s;
+    }
+    return newest;
+  }
+  bool HasUsableSidecar(std::uint32_t rank) const {
+    const auto at = members_.find(rank);
+    return at != members_.end() && at->second.fault == SidecarFault::kNone;
+  }
+
+  // To write, under the right names, so that the locks of this set are those of its members. Then everything is opened again.
+  Result<bool> RenameMisplaced() {
+    bool any = false;
+    for (std::uint32_t rank = 0; view_.committed && request_.write && !has_renamed_ && rank < view_.superblock.members; ++rank) {
+      any = any || (!HasUsableSidecar(rank) && MisplacedOf(rank) != nullptr);
+    }
+    if (!any) return false;
+    local_.clear();  // and with it the locks
+    std::map<std::uint32_t, std::string> members;
+    for (std::uint32_t rank = 0; rank < view_.superblock.members; ++rank) members.emplace(rank, ExpandPattern(ref_.path, rank));
+    const bool renamed = ref_.companion == 0 && RehomeMembers(context_.fs, members, view_.superblock.uuid, context_.options.timeout_seconds);
+    LZY_RETURN_IF_ERROR(comm_.AllReduceMax(renamed).status());
+    return true;
+  }
+
+  // Of a member that is lost, that was protected alone while it was elsewhere, or whose sidecar has the name of another one.
+  bool MayHaveStraySidecar(const Summary& s) const {
     const bool alone = s.superblock.kind == DatasetKind::kShared && s.superblock.state == SidecarState::kCommitted;
-    return s.fault != SidecarFault::kNone && (!s.present || alone);
+    return s.fault != SidecarFault::kNone && (!s.present || alone || MisplacedOf(s.rank) != nullptr);
   }
 
   // If a set was renamed as a whole, the sidecar of a member that was lost since still has the old name. Rehome has moved it,
   // if this is to write.
   Status TakeStraySidecars() {
-    const bool wanted = view_.committed && !request_.write && std::ranges::any_of(members_, [](const auto& member) {
+    const bool wanted = view_.committed && !request_.write && std::ranges::any_of(members_, [&](const auto& member) {
       return MayHaveStraySidecar(member.second);
     });
     if (!wanted) return Status::Ok();
@@ -170,7 +204,10 @@ class SetOpener {
   // What cannot be read says nothing, and is none.
   bool TakeStray(Summary& s) {
     const std::string directory = DirectoryOf(ExpandPattern(ref_.path, s.rank));
-    const auto path = FindSidecarOfMember(context_.fs, directory, view_.superblock.uuid, s.rank, /*temporary_only=*/false);
+    const Summary* const misplaced = MisplacedOf(s.rank);
+    const auto path = misplaced != nullptr
+                          ? std::optional(misplaced->sidecar_path)
+                          : FindSidecarOfMember(context_.fs, directory, view_.superblock.uuid, s.rank, /*temporary_only=*/false);
     auto sidecar = path ? Sidecar::Load(context_.fs, *path, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(Code::kNotFound, "");
     const bool usable = sidecar.ok() && CheckContents((*sidecar)->contents()).ok() && (*sidecar)->Unseal(context_.options.key).ok() &&
                         (*sidecar)->generation() == view_.superblock.generation;
@@ -399,6 +436,7 @@ class SetOpener {
   Communicator& comm_;
   const DatasetRef& ref_;
   const OpenRequest& request_;
+  const bool has_renamed_;  // RenameMisplaced was tried
   DatasetView view_;
   std::vector<std::vector<std::uint32_t>> seen_;  // by process: members
   std::map<std::uint32_t, int> owners_;

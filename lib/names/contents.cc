@@ -538,4 +538,11 @@ void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> direct
   fs.Memo<Around>().AddToReach(std::move(directories));
 }
 
+std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here) {
+  const std::string real = RealDirectory(fs, here);
+  std::vector<std::string> paths = fs.Memo<Around>().AllInReach(fs, real);
+  std::erase_if(paths, [&](const std::string& path) { return DirectoryOf(path) == real; });
+  return paths;
+}
+
 }  // namespace lzy

@@ -89,4 +89,7 @@ void AddToReach(FileSystem& fs, const std::string& directory);
 /// there any more is passed over. From any thread.
 void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories);
 
+/// Paths of the committed sidecars in directories of the reach other than `here`, those that were set aside included.
+std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here);
+
 }  // namespace lzy

@@ -229,6 +229,7 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   LZY_ASSIGN_OR_RETURN(const Companions companions, GatherCompanions(fs, comm));
   Survey survey(fs, what);
   const Status mine = companions.leads() ? survey.Add(path) : Status::Ok();
+  if (companions.leads() && mine.ok()) survey.DropStrays(/*reach=*/comm.size() == 1);
   const bool absent = mine.code() == Code::kInvalidArgument || mine.code() == Code::kUnprotected;
   LZY_RETURN_IF_ERROR(Agree(comm, absent ? Status::Ok() : mine));
   LZY_ASSIGN_OR_RETURN(Found found, UniteFound(comm, survey));

@@ -184,6 +184,60 @@ TEST_F(ResolveTest, MembersInDirectoriesOfTheirOwnThatWereRenamed) {
   }
 }
 
+TEST_F(ResolveTest, AMemberThatWasMovedAloneIsNoSet) {
+  MakeSet("d/s.%r", 4);
+  stdfs::create_directory("d/x");
+  for (const char* name : {"s.1", ".LZY.s.1"}) stdfs::rename(std::string("d/") + name, std::string("d/x/") + name);
+  for (const char* path : {"d", "d/x", "d/x/s.1"}) {
+    SCOPED_TRACE(path);
+    // The look at all of it makes the directories known.
+    std::vector<Status> troubles;
+    const auto found = ResolvePath(PosixFileSystem(), *SelfCommunicator(), path, Resolve::kProtected, &troubles);
+    ASSERT_OK(found);
+    EXPECT_EQ(found->size(), path == std::string("d") ? 1u : 0u);
+    ASSERT_EQ(troubles.size(), 1u);
+    EXPECT_CODE(troubles[0], Code::kUnprotected);
+    EXPECT_THAT(troubles[0].message(), HasSubstr("mv -n d/x/s.1 d/x/.LZY.s.1 "));
+  }
+  EXPECT_THAT(Found("d/x/s.%r"), ElementsAre("p:d/x/s.%r[1]"));  // somebody who means that one says so
+  // A copy of most of it is a set that can be restored.
+  stdfs::copy("d/s.2", "d/x/s.2");
+  for (const char* name : {"s.0", ".LZY.s.0", ".LZY.s.2"}) stdfs::copy(std::string("d/") + name, std::string("d/x/") + name);
+  EXPECT_THAT(Found("d"), ElementsAre("p:d/s.%r[0,2,3]", "p:d/x/s.%r[0,1,2]"));
+}
+
+TEST_F(ResolveTest, ASidecarUnderANameWithItsRankMakesNoSet) {
+  MakeSet("d/t.%r", 4);
+  for (const char* name : {"d/t0.2", "d/t1.2", "d/t2.2"}) Write(name);
+  for (const char* name : {".LZY.t1.2", ".LZY.t2.2"}) {
+    SCOPED_TRACE(name);
+    stdfs::create_directory("x");
+    stdfs::copy("d/.LZY.t." + std::string(name).substr(6, 1), std::string("x/") + name);
+    stdfs::copy("d/" + std::string(name).substr(5), "x/" + std::string(name).substr(5));
+    for (const std::string& found : Found("x")) EXPECT_THAT(found, ::testing::StartsWith("s:"));
+    stdfs::remove("x/" + std::string(name).substr(5));
+    for (const std::string& found : Found("x")) EXPECT_THAT(found, ::testing::Not(HasSubstr("2.%r")));
+    stdfs::remove_all("x");
+  }
+}
+
+TEST_F(ResolveTest, APatternAcrossSetsWhoseMembersChangedPlacesIsRefused) {
+  for (const char* set : {"ck.0.", "ck.1."}) {
+    MakeSet(std::string(set) + "%r", 2);
+    for (const char* prefix : {"", ".LZY."}) {
+      const std::string one = std::string(prefix) + set + "0", other = std::string(prefix) + set + "1";
+      stdfs::rename(one, "between");
+      stdfs::rename(other, one);
+      stdfs::rename("between", other);
+    }
+  }
+  for (const Resolve what : {Resolve::kProtected, Resolve::kProtectable}) {
+    const auto found = Find("ck.%r.0", what);
+    EXPECT_CODE(found, Code::kInvalidArgument);
+    EXPECT_THAT(found.status().message(), AllOf(HasSubstr("ck.0.%r"), HasSubstr("ck.1.%r")));
+  }
+}
+
 TEST_F(ResolveTest, RankTwiceMustBeTheSame) {
   for (const char* path : {"n0/s.0", "n0/s.1", "n1/s.1"}) Write(path);
   EXPECT_THAT(Found("n%r/s.%r"), ElementsAre("p:n%r/s.%r[0,1]"));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "names/contents.h"
 #include "names/set_claim.h"
 #include "names/set_names.h"
 #include "sidecar/names.h"
@@ -68,7 +69,10 @@ bool Survey::IsThere(const std::string& path) {
 
 // A file whose name has a '*' in it can be named, too: it is a glob only if there is no such file.
 Status Survey::Add(const std::string& path) {
-  if (HasRankPlaceholder(path)) return AddPattern(path);
+  if (HasRankPlaceholder(path)) {
+    by_pattern_ = true;
+    return AddPattern(path);
+  }
   if (path.find('*') != std::string::npos && !fs_.Stat(path, /*follow=*/false).ok()) return AddGlob(path);
   return AddPath(path);
 }
@@ -230,16 +234,26 @@ bool Survey::AddRenamed(const std::string& path) {
 }
 
 // A guess counts only if every member of the set in this directory has, by its sidecar, the rank that the guess gives
-// it.
+// it, and if two of them are the files that they were, or copies. One alone must be the very file: somebody may have moved or copied its
+// sidecar to a name that happens to have the rank in it.
 std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, const Peek& peek) {
   Directory& directory = At(DirectoryOf(path));
   if (!directory.Names().ok()) return std::nullopt;
   std::map<std::uint32_t, std::string> renamed;
+  std::size_t same = 0, likely = 0;
   for (const std::string& sidecar : directory.Sidecars()) {
     const auto& other = directory.PeekAt(sidecar);
     if (!other.ok() || other->uuid != peek.uuid || other->kind != DatasetKind::kSet) continue;
-    if (const auto name = directory.UserOf(sidecar)) renamed[other->rank] = *name;
+    const auto name = directory.UserOf(sidecar);
+    if (!name) continue;
+    renamed[other->rank] = *name;
+    const auto stat = fs_.Stat(directory.PathOf(*name));
+    const bool copied = stat.ok() && HasSizeAndTime(*stat, other->stamp);
+    const bool is_same = stat.ok() && (IsSameFile(*stat, other->stamp) || (copied && !TellsFilesApart(other->stamp.birth_ns)));
+    same += is_same ? 1 : 0;
+    likely += is_same || copied ? 1 : 0;
   }
+  if (same == 0 && likely < 2) return std::nullopt;
   for (const std::string& guess : GuessPatterns(path, peek.rank)) {
     const bool fits = std::all_of(renamed.begin(), renamed.end(), [&](const auto& member) {
       return MatchPattern(guess, directory.PathOf(member.second)) == member.first;
@@ -327,6 +341,67 @@ void Survey::DropMembers() {
   });
 }
 
+std::size_t Survey::CountOf(const std::string& pattern) {
+  const Uuid uuid = NewestOf(pattern).uuid;
+  return static_cast<std::size_t>(std::ranges::count_if(MembersOf(pattern), [&](const auto& one) {
+    const Member& member = one.second;
+    return member.peek && member.peek->uuid == uuid && fs_.Stat(member.path).ok();
+  }));
+}
+
+std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, bool reach) {
+  const Uuid uuid = NewestOf(pattern).uuid;
+  // Those that PATH leads to are named as PATH does.
+  std::vector<std::string> places(set_patterns_.begin(), set_patterns_.end());
+  const std::string here = DirectoryOf(MembersOf(pattern).begin()->second.path);
+  for (const std::string& sidecar : reach ? SidecarsInReach(fs_, here) : std::vector<std::string>()) {
+    const auto& peek = At(DirectoryOf(sidecar)).PeekAt(BaseNameOf(sidecar));
+    const auto owner = peek.ok() && peek->kind == DatasetKind::kSet && peek->uuid == uuid ? DataPathOf(sidecar) : std::nullopt;
+    if (const auto there = owner ? PatternFromTail(*owner, peek->name, peek->rank) : std::nullopt) places.push_back(*there);
+  }
+  std::optional<std::string> home;
+  std::size_t most = CountOf(pattern);
+  for (const std::string& place : places) {
+    if (NewestOf(place).uuid != uuid || CountOf(place) <= most) continue;
+    most = CountOf(place);
+    home = place;
+  }
+  return home;
+}
+
+// Nothing is overwritten by what this tells to do.
+std::string Survey::StrayText(const Member& member, const std::string& home) {
+  const std::string there = ExpandPattern(home, member.peek->rank), sidecar = SidecarOf(member.path);
+  const auto own = SidecarPath(there);
+  std::string missing;
+  if (fs_.Stat(member.path).ok() && !fs_.Stat(there, /*follow=*/false).ok()) missing += fmt::format(" {}", ShellQuote(member.path));
+  if (own.ok() && !fs_.Stat(*own, /*follow=*/false).ok()) missing += fmt::format(" {}", ShellQuote(sidecar));
+  const std::string what = fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere", member.path, member.peek->rank, ShellQuote(home));
+  if (!missing.empty()) {
+    return fmt::format("{} and lacks it. If it was moved here by mistake, move it back: mv -n{} {}", what, missing,
+                       ShellQuote(DirectoryOf(there) + "/"));
+  }
+  return fmt::format("{} and has this member. Nothing protects this copy; to protect it alone: rm {}; lzy-protect {}", what,
+                     ShellQuote(sidecar), ShellQuote(member.path));
+}
+
+void Survey::DropStrays(bool reach) {
+  if (by_pattern_) return;
+  std::map<std::string, std::string> strays;
+  for (const std::string& pattern : set_patterns_) {
+    const std::uint32_t members = NewestOf(pattern).members;
+    if (!found_.contains(pattern) || 2 * CountOf(pattern) >= members || MembersOf(pattern).empty()) continue;
+    if (const auto home = HomeOfStray(pattern, reach)) strays.emplace(pattern, *home);
+  }
+  for (const auto& [pattern, home] : strays) {
+    for (const auto& [rank, member] : MembersOf(pattern)) {
+      if (member.peek) troubles_.emplace_back(Code::kUnprotected, StrayText(member, home));
+    }
+    found_.erase(pattern);
+    set_patterns_.erase(pattern);
+  }
+}
+
 // Names are copied before the directory is forgotten. The tree may be larger than memory, so at most one directory of
 // each level is held.
 Status Survey::Walk(const std::string& path, bool hidden, const std::function<void(Directory&)>& visit) {
@@ -400,7 +475,9 @@ Result<std::vector<Survey::Match>> Survey::MatchesOf(const std::string& pattern)
 
 std::optional<std::string> Survey::OtherSetOf(const Match& match, const std::optional<Peek>& peek) {
   if (!peek || !peek->committed || peek->kind != DatasetKind::kSet) return std::nullopt;
-  const auto recorded = PatternFromTail(match.path, peek->name, peek->rank);
+  // If members exchanged their sidecars, or took them along, the rank is another one than that of the name.
+  auto recorded = PatternFromTail(match.path, peek->name, peek->rank);
+  if (!recorded) recorded = PatternFromTail(match.path, peek->name);
   return recorded && !MeansTheSame(*recorded, match.resolved) ? recorded : std::nullopt;
 }
 
@@ -480,6 +557,14 @@ Status Survey::AddGlob(const std::string& glob) {
     // Matches that are not protected, or not files, are skipped if others are found.
     const bool mere_absence = added.code() == Code::kUnprotected || added.code() == Code::kInvalidArgument;
     if (!mere_absence) troubles_.push_back(added);
+  }
+  // Files without sidecars are skipped like these, unless all of them are: then nobody else says so.
+  const bool none = what_ == Resolve::kProtected && std::ranges::none_of(found_, [&](const auto& found) {
+    return found.second.kind == DatasetKind::kSet || !SidecarOf(found.first).empty();
+  });
+  if (none && !found_.empty()) {
+    found_.clear();
+    first_failure = {Code::kUnprotected, fmt::format("'{}': nothing that it matches is protected", glob)};
   }
   return found_.empty() && troubles_.empty() ? first_failure : Status::Ok();
 }

@@ -87,6 +87,10 @@ class Survey {
   bool HasOtherMember(const std::string& pattern, const Peek& peek);
   /// Files that were taken for datasets of their own, and are members of sets that were found later.
   void DropMembers();
+  /// Takes sets out of found() that are none here: fewer of their members are here than are missing, and more are in another
+  /// directory, where the set is. These were moved or copied here; troubles() says so, and what to do. `reach`: also look where
+  /// names/contents knows of datasets; only if this process sees all disks. Sets that PATH names by their pattern stay.
+  void DropStrays(bool reach);
 
  private:
   /// The directory `path`, looked at once. A reference stays valid until Walk leaves the directory.
@@ -132,6 +136,12 @@ class Survey {
   Status WalkPattern(const std::vector<std::string>& components, std::size_t depth, const std::string& directory,
                      const std::string& resolved, std::optional<std::uint32_t> rank, std::vector<Match>& out);
   Result<std::vector<Match>> MatchesOf(const std::string& pattern);
+  /// Members of the newest version that are there, as files.
+  std::size_t CountOf(const std::string& pattern);
+  /// Where most of the set with the version of `pattern` is; nullopt: nowhere else.
+  std::optional<std::string> HomeOfStray(const std::string& pattern, bool reach);
+  /// What to say of one of its members, where the set is `home`.
+  std::string StrayText(const Member& member, const std::string& home);
   /// Adds hints about members that were renamed among each other.
   void HintAtSwaps(DatasetRef& dataset);
 
@@ -142,6 +152,7 @@ class Survey {
   std::set<std::string> set_patterns_;  // keys of the sets in found_
   // Those of them that PATH names, or that have a member which cannot be of an older version.
   std::set<std::string> meant_;
+  bool by_pattern_ = false;  // PATH is a pattern
   // By pattern: members that PATH led to, and the answers of MembersOf.
   std::map<std::string, std::map<std::uint32_t, Member>> named_members_;
   std::map<std::string, std::map<std::uint32_t, Member>> surveyed_;

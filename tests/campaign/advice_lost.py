@@ -345,6 +345,17 @@ class Patterns(Lost):
         self.follow("lzy-verify .")
         self.intact("lzy-verify .")
 
+    def test_a_pattern_across_two_sets_whose_members_changed_places_is_refused(self):
+        self.sets()
+        for kind in "01":
+            self.swap(f"ck.{kind}.0", f"ck.{kind}.1", also_sidecars=True)
+        for tool in ("lzy-verify", "lzy-protect", "lzy-restore"):
+            before = self.world.print_of()
+            done = self.world.run(f"{tool} 'ck.%r.0'")
+            self.assertEqual(done.code, 3, self.world.story())
+            self.assertNotIn("--force", done.text)
+            self.assertEqual(self.world.print_of(), before)
+
     def test_a_lost_member_of_the_right_set_is_restored_after_a_mistyped_pattern(self):
         self.sets()
         content = self.world.read("ck.0.1")
@@ -864,6 +875,71 @@ class Undone(Lost):
             self.assertEqual(world.run(f"lzy-verify --repair '{pattern}'").code, 0, world.story())
 
 
+class Ranks(Lost):
+    """Set and rank say which member a sidecar is of, wherever it is."""
+
+    BACKUP = "cp -a . ../kept && find . -mindepth 1 -delete && cp -a ../kept/. . && rm -rf ../kept"
+
+    def repaired(self, pattern, rotten):
+        content = self.world.files()[rotten]
+        self.world.flip(rotten, 100)
+        oracle = Oracle(self.world)
+        codes = [oracle.run(command).code for command in (f"lzy-verify '{pattern}'", f"lzy-verify --repair '{pattern}'", "lzy-verify .")]
+        self.assertEqual(codes, [1, 0, 0], self.world.story())
+        self.assertEqual(self.world.files()[rotten], content)
+
+    def test_rot_beside_exchanged_sidecars_is_repaired_after_a_backup(self):
+        self.files([f"s.{rank}" for rank in range(3)], 20000)
+        self.world.protect("'s.%r'")
+        self.swap(".LZY.s.0", ".LZY.s.1")
+        self.world.must(self.BACKUP)
+        self.repaired("s.%r", "s.0")
+
+    def test_rot_beside_sidecars_that_two_directories_exchanged_is_repaired(self):
+        self.files([f"d{rank}/s" for rank in range(3)], 20000)
+        self.world.protect("'d%r/s'")
+        self.swap("d0/.LZY.s", "d1/.LZY.s")
+        self.repaired("d%r/s", "d1/s")
+
+    def test_a_member_that_was_moved_alone_is_not_beyond_repair(self):
+        self.files([f"s.{rank}" for rank in range(4)])
+        self.world.protect("'s.%r'")
+        self.world.must("mkdir x && mv s.1 .LZY.s.1 x/")
+        done, = self.judge("lzy-verify .", codes=[1])
+        self.assertIn("move it back: mv -n x/s.1 x/.LZY.s.1 ./", done.text)
+        self.assertNotIn("x/s.%r: damaged", done.text)
+        self.world.must("mv -n x/s.1 x/.LZY.s.1 ./")
+        self.intact("lzy-verify .")
+        self.world.must("cp -p s.1 .LZY.s.1 x/")
+        self.judge("lzy-verify .", codes=[4])
+        self.assertEqual(self.follow("lzy-verify .").code, 0, self.world.story())
+
+    def test_a_misplaced_sidecar_makes_no_set(self):
+        """Its name had the rank in it: lzy-restore 't%r.2' was the advice, which makes files that never were."""
+        world = self.world
+        for name in ("t1.2", "t2.2"):
+            self.files(["t.0", "t.1", "t.2", "t.3", name])
+            world.protect("'t.%r'")
+            before = set(world.files())
+            world.must(f"mv .LZY.t.{name[1]} .LZY.{name} && rm t.? .LZY.t.?")
+            done = self.follow("lzy-verify .")
+            self.assertNotRegex(done.text, r"t2\.%r|t%r\.2", world.story())
+            self.assertLessEqual(set(world.files()), before, world.story())
+            world.must("rm -f t* .LZY*")
+
+    def test_two_members_that_changed_places_with_their_sidecars_are_known(self):
+        """Not "its hashes are lost", with lzy-protect as the remedy, which refused it and advised itself."""
+        for rot in (False, True):
+            self.files(["s.0", "s.1"])
+            self.world.protect("'s.%r'")
+            self.swap("s.0", "s.1", also_sidecars=True)
+            if rot:
+                self.world.flip("s.0", 100)
+            done = self.follow("lzy-verify 's.%r'")
+            self.assertNotIn("hashes are lost", done.text, self.world.story())
+            self.world.must("rm -f s.* .LZY*")
+
+
 class CoarseClocks(Lost):
     """Edits within the second of the commit, where times are in seconds."""
 
@@ -1157,6 +1233,58 @@ class Told(Lost):
                 self.world.must(move)
                 self.judge("lzy-verify .", "lzy-status", codes=[0, 0])
                 self.world.must("rm -rf a b && lzy-verify . ; lzy-status --forget .")
+
+    def test_a_glob_of_unprotected_files_is_not_silent(self):
+        self.files(["u1", "u2", "d/u3", "p"])
+        self.world.protect("p")
+        for glob in ("u*", "d/*"):
+            for command in ("lzy-verify", "lzy-verify --all", "lzy-restore", "lzy-scrub"):
+                for paths in (f"'{glob}'", f"p '{glob}'"):
+                    done, = self.judge(f"{command} {paths}", codes=[4])
+                    self.assertIn(f"'{glob}': nothing that it matches is protected", done.text)
+                    self.assertIn(f"protect it with: lzy-protect '{glob}'", done.text)
+        self.judge("lzy-verify '*'", codes=[0])  # the others are none of its business
+
+    def test_members_that_vanished_are_told_of_while_others_come_back(self):
+        """A backup put back some of the members, without their sidecars."""
+        world = self.world
+        self.files([f"s.{rank}" for rank in range(4)])
+        world.protect("'s.%r'")
+        world.must("lzy-verify -q . && cp -p s.0 s.1 .. && rm -f s.* .LZY* && mv ../s.0 ../s.1 .")
+        for command in ("lzy-verify .", "lzy-status", "lzy-protect -q . ; lzy-verify .", "lzy-status"):
+            done = world.run(command)
+            self.assertEqual(done.code, 4, world.story())
+            self.assertIn("s.%r: vanished", done.text, world.story())
+            self.assertNotIn("lzy-protect s.%r", done.text)
+
+    def test_a_renamed_member_with_rot_is_not_to_be_protected(self):
+        for also_sidecar in (False, True):
+            world = self.world
+            self.files([f"s.{rank}" for rank in range(3)])
+            world.protect("'s.%r'")
+            before = world.files()
+            world.must("mv s.1 s.1.old" + (" && mv .LZY.s.1 .LZY.s.1.old" if also_sidecar else ""))
+            world.flip("s.1.old", 100)
+            done = world.run("lzy-verify .")
+            self.assertNotIn("lzy-protect s.1.old", done.text, world.story())
+            step = re.search(r"it be repaired: (mv .*)", done.text).group(1)
+            world.must(step)
+            self.judge("lzy-verify --repair .", "lzy-verify .", codes=[0, 0])
+            self.assertEqual(world.files(), before)
+            world.must("rm -f s.* .LZY*")
+
+    def test_what_cannot_be_recovered_is_not_to_be_salvaged_again(self):
+        """lzy-restore --salvage named lzy-protect, which refused the file and named lzy-restore --salvage."""
+        world = self.world
+        self.files(["f"], 300000)
+        world.protect("f")
+        for offset in (70000, 200000):
+            world.flip("f", offset)
+        for command in ("lzy-restore --salvage f", "lzy-protect f", "lzy-verify f"):
+            done = world.run(command)
+            self.assertEqual(done.code, 2, world.story())
+            self.assertNotIn(": lzy-restore --salvage", done.text, world.story())
+            self.assertIn("copy the rest from a backup, then commit it: lzy-protect f", done.text, world.story())
 
     def test_the_set_is_chosen_alike_before_a_restore_and_in_it(self):
         """A newer set of the same name has left a sidecar here; a lost member's own one has the name of another member."""

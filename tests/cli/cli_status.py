@@ -59,7 +59,7 @@ class Status(Catalogued):
         self.check(2, "lzy-verify", "d")
         told = self.check(2, "lzy-status").stdout
         path = os.path.realpath(self.path("d/c"))
-        self.assertIn(f"  if you have another copy of it: lzy-restore --from REPLICA {path}\n  to write what can be recovered: lzy-restore --salvage {path}\n", told)
+        self.assertIn(f"  if you have another copy of it: lzy-restore --from REPLICA {path}\n  nothing more of it can be recovered; copy the rest from a backup", told)
         self.check(9, "lzy-status", "d/a")
         self.assertEqual(self.status(2)["states"]["unrepairable"], 1)
 

@@ -174,7 +174,15 @@ std::string BeyondRepairText(const DatasetReport& report, Action action, const s
   const std::string from = fmt::format("  if you have {} copy of it: lzy-restore --from REPLICA {}\n", given ? "one more" : "another", path);
   const std::string deleted =
       report.gone ? fmt::format("  if you deleted it: lzy-protect --remove --force {}\n", path) : "";
-  if (action != Action::kSalvage) return from + fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path) + deleted;
+  const bool any = DataMissing(report) || std::ranges::any_of(report.damage, [](const Damage& damage) {
+    return !damage.repaired && !damage.transient && !damage.beyond_repair && !IsEdit(damage.cause);
+  });
+  if (action != Action::kSalvage && any) return from + fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path) + deleted;
+  // After a salvage, as a rule.
+  if (action != Action::kSalvage) {
+    return from + fmt::format("  nothing more of it can be recovered; copy the rest from a backup, then commit it: lzy-protect {0} (if it differs from "
+                              "what was committed: lzy-protect --force {0})\n", path);
+  }
   if (report.gone) return from + "  nothing of it can be recovered, so no file was written; copy it from a backup\n" + deleted;
   return from + fmt::format(
       "  what could be recovered was written; copy the rest from a backup, then commit it: lzy-protect {0} (if it differs from what was "

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "names/contents.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -86,6 +87,35 @@ std::string PlaceAdvice(FileSystem& fs, const DatasetReport& report, const Datas
       Printable(directory));
 }
 
+/// For a file that was a member of a set, and has another name now. It may be damaged: then lzy-protect would refuse it, and only
+/// under its name in the set it can be repaired.
+std::string RenamedMemberAdvice(FileSystem& fs, const DatasetReport& report, const std::string& repeated) {
+  const auto sidecar = FindSidecar(fs, report.path);
+  const auto peek = sidecar.ok() ? PeekSidecar(fs, *sidecar) : Result<Peek>(sidecar.status());
+  const auto stat = fs.Stat(report.path);
+  if (!peek.ok() || peek->kind != DatasetKind::kSet || !stat.ok()) return "";
+  const std::string former = JoinPath(DirectoryOf(report.path), BaseNameOf(ExpandPattern(peek->name, peek->rank)));
+  const auto own = SidecarPath(former);
+  if (!own.ok() || former == report.path) return "";
+  std::string moves;
+  const auto move = [&](const std::string& from, const std::string& to) {
+    if (from == to || fs.Stat(to, /*follow=*/false).ok()) return;
+    moves += fmt::format("{}mv -n {} {}", moves.empty() ? "" : " && ", ShellQuote(from), ShellQuote(to));
+  };
+  if (!fs.Stat(former, /*follow=*/false).ok()) {
+    move(report.path, former);
+    move(JoinPath(DirectoryOf(report.path), BaseNameOf(*sidecar)), *own);
+  }
+  const auto as_committed = HasSizeAndTime(*stat, peek->stamp) ? HoldsCommitted(fs, report.path, *sidecar, nullptr) : Result<bool>(true);
+  if (as_committed.ok() && !*as_committed) {
+    const char* const what = "  it was a member of a set, and is damaged. Only under its name there can it be repaired";
+    return moves.empty() ? fmt::format("{}: give it the name {} again, which another file has now\n", what, Printable(former))
+                         : fmt::format("{}: {}\n", what, moves);
+  }
+  return fmt::format("  if the file was renamed by mistake, rename it back{}{}; to protect it alone: lzy-protect {}{}\n", moves.empty() ? "" : ": ",
+                     moves, repeated, ShellQuote(report.path));
+}
+
 // What has the name of a file that is lost, and a free name for it.
 std::string MoveAway(FileSystem& fs, const std::string& path) {
   std::string away = path + ".away";
@@ -141,6 +171,9 @@ std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, cons
   if (std::string obstacle = Obstacle(fs, dataset); !obstacle.empty()) return obstacle;
   if (report.status.code() == Code::kUnprotected) {
     if (std::string link = LinkAdvice(fs, dataset, repeated); !link.empty()) return link;
+    if (report.another) {
+      if (std::string renamed = RenamedMemberAdvice(fs, report, repeated); !renamed.empty()) return renamed;
+    }
   }
   if (report.status.code() == Code::kUnprotected && all_seen && dataset.members.size() == 1 && !HasSidecar(fs, dataset)) {
     return fmt::format("  only one file matches, and a set has at least two. To protect it alone: lzy-protect {}{}\n", repeated,

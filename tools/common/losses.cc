@@ -109,17 +109,21 @@ class Scene {
   Scene(ToolRun& run, const std::vector<DatasetRef>& datasets) : fs_(run.fs()), datasets_(datasets) {
     for (const DatasetRef& dataset : datasets) paths_.insert(PathOf(dataset));
   }
-  /// Of a set, one member tells of all: tools report what is wrong with sets of which a sidecar is left.
+  /// Of a set, one member with a sidecar of a set tells of all: tools report what is wrong with sets of which a sidecar is left. If
+  /// none is, nothing else tells of a member that is absent, whatever became of the others.
   Presence Of(const CatalogDataset& dataset) {
     if (paths_.contains(dataset.path)) return Presence::kProtected;
     if (dataset.kind != "set") return Of(dataset.path);
-    Presence all = Presence::kAbsent;
+    bool absent = false, alone = false;
     for (std::uint32_t rank = 0; rank < dataset.devices; ++rank) {
-      const Presence one = Of(ExpandPattern(dataset.path, rank));
-      if (one == Presence::kProtected || one == Presence::kUnknown) return one;
-      if (one == Presence::kUnprotected) all = one;
+      const std::string member = ExpandPattern(dataset.path, rank);
+      const Presence one = Of(member);
+      if (one == Presence::kUnknown || (one == Presence::kProtected && IsOfSet(member))) return one;
+      absent = absent || one == Presence::kAbsent;
+      alone = alone || one == Presence::kProtected;
     }
-    return all;
+    if (absent) return Presence::kAbsent;
+    return alone ? Presence::kProtected : Presence::kUnprotected;
   }
   struct Place {
     std::string path;  ///< empty: nowhere
@@ -155,6 +159,13 @@ class Scene {
   }
 
   Directory& At(const std::string& path) { return directories_.try_emplace(path, fs_, path).first->second; }
+
+  // False for a member that was protected alone.
+  bool IsOfSet(const std::string& path) {
+    Directory& directory = At(DirectoryOf(path));
+    const std::string sidecar = directory.SidecarOf(BaseNameOf(path));
+    return sidecar.empty() || !directory.PeekAt(sidecar).ok() || directory.PeekAt(sidecar)->kind == DatasetKind::kSet;
+  }
 
   // Unknown: it cannot be looked at, so nobody may say that it is gone. The sidecar of a link is beside its target; the file
   // system of the tool follows no links that the user did not name.
