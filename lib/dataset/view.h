@@ -67,7 +67,8 @@ struct Identity {
     kProven,     ///< that which another sidecar in reach, or this set, committed as `name`. Somebody put it here; it is no damage
     kAnother,    ///< another one by inode or birth, with the committed mtime; most of its blocks are not as committed
     kRenamed,    ///< the one that was committed as `name`, by its inode, size and mtime. It was renamed, and is damaged
-    kUnlike,     ///< the same by inode and birth, of another size, with the committed mtime; most of its blocks are not as committed
+    kUnlike,     ///< the same by inode and birth, with the committed mtime, but most of its blocks are not as committed; and it has another
+                 ///< size, or births are not told
   };
   Kind kind = Kind::kCommitted;
   std::string name;

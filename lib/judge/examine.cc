@@ -207,8 +207,9 @@ class Examiner {
         const std::vector<BadBlocks>& bad = findings.files[e][f].data;
         any = any || (Differs(layout, f, findings.files[e][f]) && file.present && !IsEdited(file));
         file.identity = {};
+        // An inode without a birth says little: a backup that was put back may have it.
         const bool in_place = MayBe(file.stat, file.stamp);
-        if (!file.present || (in_place && file.stat.size == layout.file_size(f))) continue;
+        if (!file.present || (IsSameFile(file.stat, file.stamp) && file.stat.size == layout.file_size(f))) continue;
         // Of the blocks that are there: a copy may be cut short, or go on behind the end.
         const std::uint64_t there = CeilDiv(file.stat.size, layout.block_size()), extra = there - std::min(there, layout.data_blocks(f));
         const bool differs = 2 * (CountBad(bad, there) + extra) > there;

@@ -260,7 +260,7 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
 // What another dataset committed, which may be nowhere else; or what was written over the file, perhaps with its time.
 Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) {
   const bool unlike = file.identity.Is(Identity::Kind::kUnlike);
-  return {mend.target + ".replaced", unlike ? "its size was another one, and most of it was not what was committed"
+  return {mend.target + ".replaced", unlike ? "most of it was not what was committed, and it may be another file"
                                             : fmt::format("it held what '{}' was at its last commit", file.identity.name)};
 }
 

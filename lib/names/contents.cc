@@ -282,7 +282,7 @@ class ProvenOwners {
 // content still.
 template <class Holds>
 bool WasCopiedSince(const FileStat& file, const Result<Peek>& own, std::int64_t other_commit_ns, const Holds& copy_holds) {
-  if (!own.ok() || !own->committed || !IsSameFile(file, own->stamp) || !HasSizeAndTime(file, own->stamp)) return false;
+  if (!own.ok() || !own->committed || !MayBe(file, own->stamp) || !HasSizeAndTime(file, own->stamp)) return false;
   return file.ctime_ns < other_commit_ns && own->commit_clock_ns < other_commit_ns && copy_holds();
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/printable.h"
 #include "names/contents.h"
+#include "names/resolve.h"
 #include "names/set_claim.h"
 #include "names/set_names.h"
 #include "sidecar/names.h"
@@ -119,6 +120,10 @@ Status Survey::AddPath(const std::string& path) {
       if (!IsReplaced(path)) break;
       AddFile(path);
       return Status::Ok();
+  }
+  if (IsLinkInPlaceOfFile(fs_, path)) {
+    return {Code::kInvalidArgument, fmt::format("'{}' is a symbolic link in the place of a file that was protected. Remove the link, or give it another "
+                                                "name; or name the file to which it leads", path)};
   }
   return {Code::kInvalidArgument, fmt::format("'{}' is neither a regular file nor a directory", path)};
 }

@@ -559,7 +559,7 @@ class Moved(Lost):
         world.protect("'s.%r'")
         world.must("mv s.0 first && mv s.1 second && mv s.2 third")
         done, = self.judge("lzy-verify .", codes=[4])
-        self.assertIn("rename it back; to protect it alone: lzy-protect first\n", done.text)
+        self.assertIn("rename it back: mv -n first s.0; to protect it alone: lzy-protect first\n", done.text)
         self.assertNotIn("device", done.text)
         self.assertEqual(self.follow("lzy-verify second").code, 0, world.story())
 
@@ -634,6 +634,40 @@ class Proven(Lost):
         self.world.protect("f x/g")
         self.world.must("cp -a x/g f")
         self.kept("lzy-verify --repair --catalog off f x/g", "lzy-restore --catalog off f x")
+
+    def test_the_sidecar_of_a_renamed_member_is_not_removed(self):
+        world = self.world
+        self.files([f"s.{rank}" for rank in range(4)], 9000)
+        world.protect("'s.%r'")
+        world.must("mv s.1 n && rm s.3")
+        for command in ("lzy-protect --remove --yes n", "lzy-protect --remove --yes ."):
+            done = world.run(command)
+            self.assertNotEqual(done.code, 0, world.story())
+            self.assertIn("whose other members may need it", done.text, world.story())
+        world.must("mv n s.1")
+        self.judge("lzy-restore 's.%r'", "lzy-verify .", codes=[0, 0])
+
+    def test_a_sidecar_that_proves_another_file_is_not_removed(self):
+        world = self.world
+        self.files(["f", "g"], 60000)
+        world.protect("f g")
+        world.must("cp -p g between && cp -p f g && cp -p between f && rm between")
+        for name in "fg":
+            self.judge(f"lzy-protect --remove --yes {name}", codes=[4])
+        self.kept("lzy-restore .", "lzy-verify --repair .")
+        self.judge("lzy-protect --remove --yes --force f", codes=[0])
+
+    def test_a_link_in_the_place_of_a_file_is_not_that_file(self):
+        world = self.world
+        self.files(["b", "c", "d/e"], 9000)
+        world.protect("b c d/e")
+        world.must("ln -sf b c")
+        told = world.run("lzy-verify .").text
+        self.judge("lzy-verify c", "lzy-restore c", "lzy-verify --repair c", "lzy-protect c", codes=[2, 2, 2, 3])
+        self.assertIn("c is a symbolic link now; first move it away", told, world.story())
+        self.assertIn("c is a symbolic link now; first move it away", world.run("lzy-verify c").text, world.story())
+        world.must("ln -s d/e l")  # a link in nobody's place
+        self.judge("lzy-verify l", codes=[0])
 
     def test_what_a_set_records_of_a_lost_member_proves_a_file_of_another_set(self):
         names = [f"{of}.{rank}" for of in "sn" for rank in range(3)]
@@ -972,6 +1006,42 @@ class CoarseClocks(Lost):
         self.judge("lzy-protect g", "lzy-protect 't.%r'", codes=[4, 4])
         self.world.must("mv g f && mv t.0 s.0 && mv t.1 s.1 && mv t.2 s.2")
         self.judge("lzy-verify --repair .", "lzy-verify .", codes=[0, 0])
+
+    def test_a_copy_of_a_rotten_file_does_not_prove_it(self):
+        world = self.world
+        self.files(["f", "s.0", "s.1", "s.2", "s.3"], 9000)
+        world.protect("f 's.%r'")
+        for name in ("f", "s.2"):
+            world.flip(name, 4500)
+            world.must(f"cp {name} {name}.copy && sleep 1.1 && lzy-protect {name}.copy")  # the copy's commit has another second
+        self.judge("lzy-protect f", "lzy-protect 's.%r'", codes=[1, 1])
+        self.judge("lzy-restore .", "lzy-verify f", "lzy-verify 's.%r'", codes=[0, 0, 0])
+
+    def test_another_file_in_the_inode_of_a_member_is_kept(self):
+        """A backup that was put back, of which nobody knows that it is not the file."""
+        world = self.world
+        self.files(["s.0", "s.1", "s.2", "f"], 9000)
+        world.protect("'s.%r'")
+        world.protect("--parity 3 --group 6 f")
+        before = set()
+        for name in ("s.1", "f"):
+            mtime = os.stat(world.path(name)).st_mtime_ns
+            world.must(f"head -c 9000 /dev/urandom | dd of={name} conv=notrunc status=none")
+            os.utime(world.path(name), ns=(mtime, mtime))
+            before.add(hash_of(world.read(name)))
+        world.run("lzy-restore .")
+        self.assertLessEqual(before, set(world.files().values()), world.story())
+        self.assertTrue(os.path.exists(world.path("s.1.replaced")), world.story())
+
+    def test_what_protect_refused_it_does_not_advise(self):
+        world = self.world
+        self.files(["s.0", "s.1", "s.2"], 9000)
+        world.protect("'s.%r'")
+        world.must("mv s.0 x.0 && mv s.1 x.1 && mv s.2 x.2")
+        world.flip("x.2", 100)
+        done = world.run("lzy-protect 'x.%r'")
+        self.assertEqual(done.code, 4, world.story())
+        self.assertNotIn("protect it with", done.text, world.story())
 
     def test_an_edit_in_the_second_of_the_commit_is_not_undone(self):
         world = self.world

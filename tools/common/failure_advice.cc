@@ -179,7 +179,11 @@ std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, cons
     return fmt::format("  only one file matches, and a set has at least two. To protect it alone: lzy-protect {}{}\n", repeated,
                        ShellQuote(dataset.members.begin()->second));
   }
-  return FailureAdvice(report, RuinedSidecar(fs, dataset), repeated, HasSidecar(fs, dataset)) +
+  const std::string ruined = RuinedSidecar(fs, dataset);
+  // What it has just refused, the message has said why and what to do.
+  const bool refused = action == Action::kProtect || action == Action::kRemove;
+  if (refused && report.status.code() == Code::kUnprotected && ruined.empty() && !report.unsealed) return "";
+  return FailureAdvice(report, ruined, repeated, HasSidecar(fs, dataset)) +
          AdviceBeforeRestore(fs, report) + PlaceAdvice(fs, report, dataset, action);
 }
 

@@ -115,7 +115,13 @@ std::vector<std::string> AllNamed(const Tool& tool, std::vector<std::string> pat
     const auto real = std::filesystem::canonical(directory, failed);
     if (!failed) named.push_back(real.string());
   }
-  for (const std::string& path : paths) std::ranges::move(NamedBy(path), std::back_inserter(named));
+  for (const std::string& path : paths) {
+    if (IsLinkInPlaceOfFile(PosixFileSystem(), path)) {
+      named.push_back(DirectoryOf(path).empty() ? "." : DirectoryOf(path));
+    } else {
+      std::ranges::move(NamedBy(path), std::back_inserter(named));
+    }
+  }
   return named;
 }
 
