@@ -115,7 +115,7 @@ TEST_F(ResolveTest, LinkToAFileIsTheFileBesideItsTarget) {
 TEST_F(ResolveTest, FileAndItsLinkInOneGlobAreOneDataset) {
   Write("a1");
   stdfs::create_symlink("a1", "a2");
-  EXPECT_THAT(Found("a*"), ElementsAre("s:a1"));
+  EXPECT_THAT(Found("a*", Resolve::kProtectable), ElementsAre("s:a1"));
 }
 
 TEST_F(ResolveTest, GlobMatchesWithinOneComponent) {
@@ -125,9 +125,10 @@ TEST_F(ResolveTest, GlobMatchesWithinOneComponent) {
   ProtectShared("run3/x.h5");
   stdfs::remove("run3/x.h5");
   EXPECT_THAT(Found("run*/*.h5"), ElementsAre("s:run1/x.h5", "s:run2/x.h5", "s:run3/x.h5"));
-  EXPECT_THAT(Found("run2/.*"), ElementsAre("s:run2/.x.h5"));
-  EXPECT_THAT(Found("50%/*"), ElementsAre("s:50%/x.h5"));
-  EXPECT_THAT(Found((scratch_ / "run*/x.nc").string()), ElementsAre("s:" + (scratch_ / "run2/x.nc").string()));
+  EXPECT_THAT(Found("run2/.*", Resolve::kProtectable), ElementsAre("s:run2/.x.h5"));
+  EXPECT_THAT(Found("50%/*", Resolve::kProtectable), ElementsAre("s:50%/x.h5"));
+  EXPECT_THAT(Found((scratch_ / "run*/x.nc").string(), Resolve::kProtectable), ElementsAre("s:" + (scratch_ / "run2/x.nc").string()));
+  EXPECT_CODE(Find("50%/*"), Code::kUnprotected);  // all that it matches
 }
 
 TEST_F(ResolveTest, NameWithAStarInItIsTakenAsItIs) {

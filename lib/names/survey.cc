@@ -375,19 +375,23 @@ std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, bool 
 }
 
 // Nothing is overwritten by what this tells to do.
-std::string Survey::StrayText(const Member& member, const std::string& home) {
+Status Survey::TellStray(const Member& member, const std::string& home) {
   const std::string there = ExpandPattern(home, member.peek->rank), sidecar = SidecarOf(member.path);
   const auto own = SidecarPath(there);
   std::string missing;
   if (fs_.Stat(member.path).ok() && !fs_.Stat(there, /*follow=*/false).ok()) missing += fmt::format(" {}", ShellQuote(member.path));
   if (own.ok() && !fs_.Stat(*own, /*follow=*/false).ok()) missing += fmt::format(" {}", ShellQuote(sidecar));
-  const std::string what = fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere", member.path, member.peek->rank, ShellQuote(home));
+  const std::string set = ShellQuote(home);
   if (!missing.empty()) {
-    return fmt::format("{} and lacks it. If it was moved here by mistake, move it back: mv -n{} {}", what, missing,
-                       ShellQuote(DirectoryOf(there) + "/"));
+    return {Code::kUnprotected,
+            fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and lacks it. If it was moved here by mistake, "
+                        "move it back: mv -n{} {}",
+                        member.path, member.peek->rank, set, missing, ShellQuote(DirectoryOf(there) + "/"))};
   }
-  return fmt::format("{} and has this member. Nothing protects this copy; to protect it alone: rm {}; lzy-protect {}", what,
-                     ShellQuote(sidecar), ShellQuote(member.path));
+  return {Code::kUnprotected,
+          fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and has this member. Nothing protects this copy; "
+                      "to protect it alone: rm {}; lzy-protect {}",
+                      member.path, member.peek->rank, set, ShellQuote(sidecar), ShellQuote(member.path))};
 }
 
 void Survey::DropStrays(bool reach) {
@@ -400,7 +404,7 @@ void Survey::DropStrays(bool reach) {
   }
   for (const auto& [pattern, home] : strays) {
     for (const auto& [rank, member] : MembersOf(pattern)) {
-      if (member.peek) troubles_.emplace_back(Code::kUnprotected, StrayText(member, home));
+      if (member.peek) troubles_.push_back(TellStray(member, home));
     }
     found_.erase(pattern);
     set_patterns_.erase(pattern);

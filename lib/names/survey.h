@@ -141,7 +141,7 @@ class Survey {
   /// Where most of the set with the version of `pattern` is; nullopt: nowhere else.
   std::optional<std::string> HomeOfStray(const std::string& pattern, bool reach);
   /// What to say of one of its members, where the set is `home`.
-  std::string StrayText(const Member& member, const std::string& home);
+  Status TellStray(const Member& member, const std::string& home);
   /// Adds hints about members that were renamed among each other.
   void HintAtSwaps(DatasetRef& dataset);
 
