@@ -89,7 +89,7 @@ Status SeeAlike(Communicator& comm, File& file) {
     });
     if (!status.ok()) return true;
     const auto all = AllGatherRecords(comm, mine);
-    status = all.status();
+    status = Agree(comm, all.status());
     return !status.ok() || std::ranges::all_of(*all, [&](const auto& one) { return one == (*all)[0]; });
   });
   return status;
