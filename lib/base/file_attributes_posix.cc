@@ -3,16 +3,19 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include <linux/limits.h>
 #include <linux/magic.h>
+#include <algorithm>
 #include <cerrno>
 #include <map>
 
 #include "base/acl.h"
 #include "base/posix_file.h"
+#include "fmt/format.h"
 
 namespace lzy::posix {
 
@@ -76,8 +79,32 @@ bool PosixFile::StampsEveryChange() {
   return known[about.st_dev] = TellsChangesOfOneTick(place->at(), directory);
 }
 
+// The server is asked: whether somebody has changed the file is what this is for. If it does not know the file any more, what this node
+// knows of it is what it was.
 Result<FileStat> PosixFile::Stat() {
-  return StatAt(fd_.get(), "", AT_EMPTY_PATH, path());
+  auto asked = StatAt(fd_.get(), "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, path());
+  return asked.ok() ? asked : StatAt(fd_.get(), "", AT_EMPTY_PATH, path());
+}
+
+// What is on a device of this node, in its memory, or put together from these is changed by this node alone, or by a cluster file
+// system that keeps its nodes alike. All others have no device number of a kind of device.
+bool PosixFile::may_see_late() {
+  constexpr std::int64_t kZfs = 0x2FC12FC1, kBcachefs = 0xCA451A4E;
+  constexpr std::int64_t kLocal[] = {TMPFS_MAGIC, RAMFS_MAGIC, BTRFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, kZfs, kBcachefs};
+  if (major(static_cast<dev_t>(at_opening_.device)) != 0) return false;
+  struct statfs about {};
+  return fstatfs(fd_.get(), &about) != 0 || std::ranges::count(kLocal, static_cast<std::int64_t>(about.f_type)) == 0;
+}
+
+// An open is when clients of NFS and sshfs look again. A sync makes those of GlusterFS do so (10.3: it may take the second for which
+// another node keeps its lock after it wrote). An error of a sync is told only once, so it is not for this call to swallow.
+Status PosixFile::Refresh() {
+  const std::string self = fmt::format("/proc/self/fd/{}", fd_.get());
+  const Descriptor again(Retry([&] { return open(self.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); }));
+  const bool synced = Retry([&] { return fsync(again.valid() ? again.get() : fd_.get()); }) == 0;
+  if (synced || errno == EINVAL || errno == EROFS) return Status::Ok();
+  if (errno == ESTALE || errno == ENOENT) return {Code::kNotFound, path() + ": another node has just replaced or removed the file. Try again"};
+  return Error("fsync", errno);
 }
 
 Status PosixFile::SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) {

@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "base/file_posix.h"
+#include "base/late_file.h"
 
 namespace lzy::posix {
 
 /// A regular file by its descriptor. It remembers its name, too, for O_DIRECT and for a temporary file beside it. The
 /// name's directory is a weak pointer: a GuardedFileSystem may close directories that it does not need any more.
-class PosixFile final : public File {
+class PosixFile final : public File, public LateFile {
  public:
   PosixFile(const Place& place, Descriptor fd, const FileStat& stat)
       : path_(place.path),
@@ -42,6 +43,8 @@ class PosixFile final : public File {
   Status Truncate(std::uint64_t size) override;
   Status Sync() override;
   Result<FileStat> Stat() override;
+  bool may_see_late() override;
+  Status Refresh() override;
   Result<FileStat> StatAtOpening() override { return at_opening_; }
   bool StampsEveryChange() override;
   Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override;

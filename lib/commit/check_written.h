@@ -53,7 +53,7 @@ struct Written {
 Result<WrittenCheck> CheckWritten(const Context& context, const Written& written);
 
 /// Whether what was committed is still what there is: that commit counts, no intent is set, and no file differs from
-/// its stamp. As far as this rank sees the files. Not collective.
+/// its stamp. As far as this rank sees the files; of a shared file, rank 0 answers for all. Not collective.
 bool IsUntouchedSince(const Context& context, const Written& written);
 
 }  // namespace lzy

@@ -6,6 +6,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
 #include "base/node.h"
 #include "comm/records.h"
 #include "commit/protector.h"
@@ -22,6 +27,28 @@ namespace {
 
 // Bytes of a file that lzy-protect syncs before it reads it, so that the file system knows its holes.
 constexpr std::uint64_t kWorthSyncing = 64u << 20;
+
+// Parity of all ranks together that one of them writes, if they are on several nodes. Some file systems give a part of a file to one
+// node at a time (chunks of MooseFS, of which the second node gets hold after half a minute; locks of GlusterFS, a second).
+constexpr std::uint64_t kMostGathered = 4u << 20;
+
+// What would be written to a file, kept in memory.
+class KeptWrites final : public ReadOnlyFile {
+ public:
+  using Pieces = std::vector<std::pair<std::uint64_t, std::vector<std::uint8_t>>>;  // offset, bytes
+  using ReadOnlyFile::ReadOnlyFile;
+  Status WriteAt(std::uint64_t offset, ByteSpan from) override {
+    const std::lock_guard lock(mutex_);
+    pieces_.emplace_back(offset, std::vector<std::uint8_t>(from.begin(), from.end()));
+    return Status::Ok();
+  }
+  Status Sync() override { return Status::Ok(); }
+  Pieces Take() { return std::move(pieces_); }
+
+ private:
+  std::mutex mutex_;
+  Pieces pieces_;
+};
 
 // One call of Protect() for a shared file. Agreed are layout_, uuid_, incremental_ and rot_. Rank 0 alone has fresh_,
 // and part_paths_ of a new encoding.
@@ -52,6 +79,10 @@ class SharedFile : public Protector {
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       if (file.data == nullptr) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
       job_.data = file.data.get();
+      return Status::Ok();
+    }));
+    if (several_caches_) LZY_RETURN_IF_ERROR(SeeAlike(comm_, *job_.data));
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       // The layer syncs before it commits. Of a large file, holes are worth not reading. A failure is told once only.
       job_.synced = request_.touched.has_value() || file.stat.size >= kWorthSyncing;
       if (!request_.touched && job_.synced) LZY_RETURN_IF_ERROR(job_.data->Sync());
@@ -97,6 +128,10 @@ class SharedFile : public Protector {
     return BroadcastRecord(comm_, options_.device_dirs);
   }
   bool parted() const { return !options_.device_dirs.empty(); }
+  // Whether rank 0 writes all of the parity. Then no other node need see the new sidecar either. Agreed.
+  bool gathers() const {
+    return several_caches_ && !parted() && layout_->parity_size(0) <= std::min(kMostGathered, context_.options.memory / 64);
+  }
 
   // A dataset keeps its uuid as long as its sidecar can be read.
   Result<Uuid> ChooseUuid() {
@@ -159,7 +194,9 @@ class SharedFile : public Protector {
     if (several_caches_) LZY_RETURN_IF_ERROR(ShareOutput(incremental_ ? file.sidecar.get() : fresh_.get(), theirs));
     return AgreeOn(comm_, [&]() -> Status {
       const bool open_already = fresh_ != nullptr || parted();  // rank 0 has just created the new sidecar
-      if (!open_already && several_caches_) {
+      if (!open_already && gathers() && comm_.rank() != 0) {
+        parity_file_ = std::make_unique<KeptWrites>(out_path_);
+      } else if (!open_already && several_caches_) {
         LZY_ASSIGN_OR_RETURN(const FileStat data, job_.data->StatAtOpening());
         const bool by_inode = data.inode == file.stat.inode;  // what rank 0 saw
         LZY_ASSIGN_OR_RETURN(parity_file_, OpenSame(context_.fs, out_path_, theirs, by_inode, OpenMode::kReadWrite));
@@ -215,13 +252,16 @@ class SharedFile : public Protector {
     return AgreeOn(comm_, [&]() -> Status {
       std::vector<std::unique_ptr<File>> files;
       for (const std::string& path : made.second) {
-        auto file = context_.fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
-        if (file.status().code() == Code::kNotFound) {
+        const Status seen = LookAgain(context_.fs, DirectoryOf(path), [&]() -> Status {
+          LZY_ASSIGN_OR_RETURN(auto file, context_.fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
+          files.push_back(std::move(file));
+          return Status::Ok();
+        });
+        if (seen.code() == Code::kNotFound) {
           return {Code::kIo, fmt::format("{}: rank 0 has just made it, and rank {} does not see it: all ranks must see all device "
                                          "directories", path, comm_.rank())};
         }
-        LZY_RETURN_IF_ERROR(file.status());
-        files.push_back(std::move(file).value());
+        LZY_RETURN_IF_ERROR(seen);
       }
       parity_file_ = std::make_unique<PartedFile>(out_path_, std::move(files), made.first, layout_->unit());
       job_.parity_out = parity_file_.get();
@@ -247,6 +287,7 @@ class SharedFile : public Protector {
     if (!incremental_) pass_.Expect(job_.before.size / static_cast<std::uint64_t>(comm_.size()));
     LZY_RETURN_IF_ERROR(InStretches(*layout_, [&](Interval stretch) { return EncodeStretch(stretch, captured, coverage); }));
     if (captured) KeepUnfinished(*layout_, coverage, *request_.capture);
+    if (gathers()) LZY_RETURN_IF_ERROR(GatherParity());
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       Stopwatch watch;
       LZY_RETURN_IF_ERROR(job_.data->Sync());
@@ -259,6 +300,19 @@ class SharedFile : public Protector {
     const Status gathered = GatherLeaves(comm_, 0, blocks, job_.data_leaves, job_.parity_leaves);
     watch.AddTo(report_.phases.exchange);
     return Agree(comm_, gathered);
+  }
+
+  Status GatherParity() {
+    KeptWrites::Pieces mine;
+    if (comm_.rank() != 0) mine = static_cast<KeptWrites&>(*parity_file_).Take();
+    LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, mine));
+    return AgreeOn(comm_, [&]() -> Status {
+      if (comm_.rank() != 0) return Status::Ok();
+      for (const KeptWrites::Pieces& pieces : all) {
+        for (const auto& [offset, bytes] : pieces) LZY_RETURN_IF_ERROR(job_.parity_out->WriteAt(offset, bytes));
+      }
+      return Status::Ok();
+    });
   }
 
   Status EncodeStretch(Interval stretch, bool captured, const Coverage& coverage) {

@@ -1,5 +1,6 @@
 // Commits of files that several nodes write, on a file system of which each node keeps pages (and names) that others have changed
 // since. Whatever a node's page cache has: hashes and parity are of the bytes that are in the file.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -27,11 +28,12 @@ namespace {
 
 class StalePages : public ::testing::Test {
  protected:
-  /// `per_node`: ranks of a node.
-  void Mount(int nodes, int per_node, bool stale_names) {
+  /// `per_node`: ranks of a node. `looks`, `contents`: NodeFileSystem::SeeLate.
+  void Mount(int nodes, int per_node, bool stale_names, int looks = 0, bool contents = false) {
     nodes_.clear();
     for (int n = 0; n < nodes; ++n) {
       nodes_.push_back(std::make_unique<NodeFileSystem>(server_, 10 + static_cast<std::uint64_t>(n), stale_names));
+      nodes_.back()->SeeLate(looks, contents);
     }
     ranks_ = nodes * per_node;
   }
@@ -146,7 +148,9 @@ TEST_F(StalePages, RandomEpochs) {
     options_.parity = static_cast<std::uint32_t>(Below(rng_, 3));
     options_.group = options_.parity + 2 + static_cast<std::uint32_t>(Below(rng_, 4));
     options_.threads = 1 + static_cast<std::uint32_t>(Below(rng_, 2));
-    Mount(2 + static_cast<int>(Below(rng_, 2)), 1 + static_cast<int>(Below(rng_, 2)), /*stale_names=*/OneIn(rng_, 2));
+    if (OneIn(rng_, 2)) options_.memory = 1u << 18;  // parity of more than 4 KiB is written by all ranks
+    Mount(2 + static_cast<int>(Below(rng_, 2)), 1 + static_cast<int>(Below(rng_, 2)), /*stale_names=*/OneIn(rng_, 2),
+          /*looks=*/OneIn(rng_, 4) ? 2 : 0, /*contents=*/OneIn(rng_, 2));
     server_.Restore({});
     server_.Put(kPath, RandomBytes(rng_, Below(rng_, 50000)));
     for (int epoch = 0; epoch < 3; ++epoch) {
@@ -228,6 +232,95 @@ TEST_F(StalePages, ALeafThatWasReadBackDoesNotOverruleWhatRanksWrote) {
   // A byte that differs is a fault, whatever the leaf.
   server_.At(kPath).bytes[12345] ^= 1;
   EXPECT_GT(CheckOfWrites(made.generation).faults, 0u);
+}
+
+// What another node has added is not there yet for this one, and then not as it is.
+TEST_F(StalePages, SizesAndSmallContentsThatANodeSeesLateAreWaitedFor) {
+  for (const bool contents : {false, true}) {
+    options_.block_size = 4096;
+    Mount(2, 1, /*stale_names=*/false, /*looks=*/2, contents);
+    server_.Restore({});
+    server_.Put(kPath, {});
+    ASSERT_OK(NodeOf(1).Open(kPath, OpenMode::kRead, true, 0600).value()->Stat());
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      WriteRecords(100, 65536);
+      const DatasetReport made = Commit();
+      ExpectTruth(made, fmt::format("contents {}, epoch {}", contents, epoch));
+      EXPECT_EQ(FaultsOfWrites(made.generation), 0u);
+    }
+  }
+}
+
+// The bytes are here before their time is. What looks like rot is an edit, and no repair may undo it.
+TEST_F(StalePages, AnEditOfAnotherNodeIsNotTakenForRot) {
+  options_.block_size = 4096;
+  options_.parity = 1;
+  Mount(2, 1, /*stale_names=*/false, /*looks=*/2);
+  const auto self = SelfCommunicator();
+  const Context here{NodeOf(0), *self, options_}, there{NodeOf(1), *self, options_};
+  server_.Put(kPath, RandomBytes(rng_, 50000));
+  ASSERT_OK(Protect(here, kRef, {}).status);
+  EXPECT_EQ(ExitCodeOf(Verify(there, kRef, {.from_disk = true})), 0);
+  const Bytes edit = RandomBytes(rng_, 10);
+  ASSERT_OK(NodeOf(0).Open(kPath, OpenMode::kReadWrite, true, 0600).value()->WriteAt(20000, edit));
+  const Bytes edited = server_.At(kPath).bytes;
+  const DatasetReport found = Verify(there, kRef, {.from_disk = true});
+  EXPECT_EQ(ExitCodeOf(found), 9) << Text(found);
+  ASSERT_OK(NodeOf(0).Open(kPath, OpenMode::kReadWrite, true, 0600).value()->WriteAt(30000, edit));
+  const Bytes again = server_.At(kPath).bytes;
+  for (const bool restore : {false, true}) {
+    const DatasetReport mended = restore ? Restore(there, kRef, {}) : Verify(there, kRef, {.from_disk = true, .repair = true});
+    EXPECT_EQ(ExitCodeOf(mended), 9) << Text(mended);
+    EXPECT_EQ(server_.At(kPath).bytes, again);
+  }
+}
+
+// A node that sees late what another one has committed says nothing of damage, and finds what has rotted.
+TEST_F(StalePages, WhatAnotherNodeHasCommittedIsIntactHere) {
+  options_.block_size = 4096;
+  options_.parity = 1;
+  for (const bool names : {false, true}) {
+    for (const int looks : {0, 2}) {
+      if (!names && looks == 0) continue;  // pages that no time tells of
+      Mount(2, 1, names, looks, /*contents=*/looks > 0);
+      const auto self = SelfCommunicator();
+      const Context here{NodeOf(0), *self, options_}, there{NodeOf(1), *self, options_};
+      server_.Restore({});
+      server_.Put(kPath, RandomBytes(rng_, 50000));
+      ASSERT_OK(Protect(here, kRef, {}).status);
+      EXPECT_EQ(ExitCodeOf(Verify(there, kRef, {})), 0);
+      for (int commit = 0; commit < 2; ++commit) {
+        const auto file = NodeOf(0).Open(kPath, OpenMode::kReadWrite, true, 0600);
+        ASSERT_OK(file);
+        ASSERT_OK(BeginEpoch(NodeOf(0), options_, kPath, ""));
+        ASSERT_OK((*file)->WriteAt(Below(rng_, 40000), RandomBytes(rng_, 5000)));
+        EXPECT_THAT(ExitCodeOf(Verify(there, kRef, {})), ::testing::AnyOf(0, 9));  // as it was, or at risk
+        ASSERT_OK(Protect(here, kRef, {}).status);
+        const DatasetReport found = Verify(there, kRef, {});
+        EXPECT_EQ(ExitCodeOf(found), 0) << Text(found);
+        EXPECT_TRUE(found.damage.empty()) << Text(found);
+      }
+      server_.At(kPath).bytes[12345] ^= 1;
+      const auto alone = SelfCommunicator();
+      EXPECT_EQ(ExitCodeOf(Verify(Context{server_, *alone, options_}, kRef, {})), 1);
+    }
+  }
+}
+
+// Nodes that write to one small file at the same time wait for each other, on some file systems for half a minute.
+TEST_F(StalePages, SmallParityIsWrittenByOneNode) {
+  options_.block_size = 4096;
+  Mount(3, 2, /*stale_names=*/true);
+  server_.Put(kPath, {});
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    WriteRecords(700, 300000);
+    ExpectTruth(Commit(), fmt::format("epoch {}", epoch));
+    EXPECT_EQ(NodeOf(1).sidecar_writes() + NodeOf(2).sidecar_writes(), 0u);
+  }
+  options_.memory = 1u << 18;
+  WriteRecords(700, 300000);
+  ExpectTruth(Commit(), "all write");
+  EXPECT_GT(NodeOf(1).sidecar_writes(), 0u);
 }
 
 // The fast path: one page cache has what all ranks wrote, and is read.

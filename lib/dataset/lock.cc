@@ -13,12 +13,14 @@
 #include <utility>
 
 #include "base/acl.h"
+#include "base/late_file.h"
 #include "base/node.h"
 #include "base/printable.h"
 #include "dataset/view.h"
 #include "names/lookup.h"
 #include "sidecar/contents.h"
 #include "sidecar/names.h"
+#include "storage/past_cache.h"
 
 namespace lzy {
 namespace {
@@ -100,7 +102,8 @@ class Patience {
   Clock::duration pause_ = std::chrono::milliseconds(5);
 };
 
-// Opened to be locked, and made first if `create` says how. Null: others make it and remove it.
+// Opened to be locked, and made first if `create` says how. Null: others make it and remove it. What another node has written is not
+// read from the pages of this one.
 Result<std::shared_ptr<File>> OpenToLock(FileSystem& fs, const std::string& path, File* data, const EmptySidecar* create) {
   auto file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
   if (file.status().code() == Code::kNotFound && create != nullptr) {
@@ -109,7 +112,8 @@ Result<std::shared_ptr<File>> OpenToLock(FileSystem& fs, const std::string& path
     if (file.status().code() == Code::kNotFound) return std::shared_ptr<File>();
   }
   LZY_RETURN_IF_ERROR(file.status());
-  return std::shared_ptr<File>(std::move(file).value());
+  const bool late = MaySeeLate(**file);
+  return std::shared_ptr<File>(late ? ReadPastCache(std::move(file).value()) : std::move(file).value());
 }
 
 }  // namespace
@@ -160,7 +164,9 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
     if (!file) {
       LZY_ASSIGN_OR_RETURN(file, OpenToLock(fs, path, data, create));
     }
-    const Status locked = file ? file->Lock() : Status(Code::kBusy, "");
+    Status locked = file ? file->Lock() : Status(Code::kBusy, "");
+    // Whoever had the lock until now may be on another node.
+    if (locked.ok()) locked = Refresh(*file);
     // Another node has replaced or removed the file, and this one did not know that yet when it opened it.
     const bool gone = locked.code() == Code::kNotFound;
     // Not kNotFound: the name is there, so nobody may take the file for one without a sidecar.

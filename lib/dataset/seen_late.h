@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "comm/communicator.h"
 
 namespace lzy {
 
@@ -19,6 +20,21 @@ Status LookAgain(FileSystem& fs, const std::string& directory, const std::functi
 /// the ranks have several page caches (dataset/page_caches.h). `by_inode`: ranks see the same inodes. Some file systems make them
 /// up on each node; there, size and time have to do. kIo: this rank sees another file. Local.
 Result<std::unique_ptr<File>> OpenSame(FileSystem& fs, const std::string& path, const FileStat& theirs, bool by_inode, OpenMode mode);
+
+/// Opens what has the name by now, of which this node may not have been told yet, and reads it past the page cache. Local.
+Result<std::unique_ptr<File>> OpenNewest(FileSystem& fs, const std::string& path, OpenMode mode);
+
+/// What has the name by now: an open asks the server, a stat need not. `path` is no link. Local.
+Result<FileStat> StatNewest(FileSystem& fs, const std::string& path);
+
+/// What the file is by now, for a verdict on something that differs: looks until size or time are not those of `known`, for as
+/// long as nodes keep them (a second or so). Does not wait if no other node can have changed it. Local.
+Result<FileStat> StatPatiently(File& file, const FileStat& known);
+
+/// After all ranks have written and synced: waits until each sees the same size and time of `file`, the data of a shared file, for
+/// about three seconds. Who wrote last sees the truth, so then all do. If that does not help, ranks go on with what they see. To
+/// be called where the ranks have several page caches. Collective.
+Status SeeAlike(Communicator& comm, File& file);
 
 /// That ranks see different files, as they do where a directory is not shared by all nodes.
 Status SeesAnotherSidecar(const std::string& path);

@@ -69,14 +69,14 @@ class InVain {
 };
 
 /// If rank 0 has a sidecar that this rank does not see yet: looks for it again, past the page cache. What rank 0 committed last may
-/// be in no page of another node. Whether it helped is seen later.
-void LookForSidecar(const Context& context, const Summary& first, FileView& file) {
+/// be in no page of another node. Whether it helped is seen later. `patiently`: for some seconds, else once.
+void LookForSidecar(const Context& context, const Summary& first, bool patiently, FileView& file) {
   const bool whole = first.fault == SidecarFault::kNone && first.superblock.state == SidecarState::kCommitted;
   if (!whole || first.superblock.parted() || IsSidecarOf(first, file)) return;
   const std::string directory = DirectoryOf(FollowLink(context.fs, file.data ? file.data->path() : file.path));
   const std::string path = JoinPath(directory, BaseNameOf(first.sidecar_path));
   const auto look_once = [&]() -> Status {
-    LZY_ASSIGN_OR_RETURN(auto opened, context.fs.Open(path, OpenMode::kRead, /*follow=*/false));
+    LZY_ASSIGN_OR_RETURN(auto opened, OpenNewest(context.fs, path, OpenMode::kRead));
     LZY_ASSIGN_OR_RETURN(auto sidecar, Sidecar::Load(std::shared_ptr<File>(ReadPastCache(std::move(opened))), OpenMode::kRead));
     LZY_RETURN_IF_ERROR(CheckContents(sidecar->contents()));
     LZY_RETURN_IF_ERROR(sidecar->Unseal(context.options.key));
@@ -85,8 +85,25 @@ void LookForSidecar(const Context& context, const Summary& first, FileView& file
   };
   // A directory of which this node has another one is not waited for with each of its files.
   auto& in_vain = context.fs.Memo<InVain>();
-  const bool waits = !in_vain.Has(directory);
-  if (!(waits ? LookAgain(context.fs, directory, look_once) : look_once()).ok()) in_vain.Add(directory);
+  const bool waits = patiently && !in_vain.Has(directory);
+  const Status seen = waits ? LookAgain(context.fs, directory, look_once) : look_once();
+  if (patiently && !seen.ok()) in_vain.Add(directory);
+}
+
+/// If rank 0 has the file open and this rank does not see it yet: looks again.
+Status OpenSeenLate(const Context& context, const DatasetRef& ref, FileView& file) {
+  LZY_RETURN_IF_ERROR(OpenMember(context, ref.kind, ref.path, false, file).status());
+  const std::string directory = DirectoryOf(ref.path);
+  auto& in_vain = context.fs.Memo<InVain>();
+  if (file.data || in_vain.Has(directory)) return Status::Ok();
+  Status opened;
+  const Status seen = LookAgain(context.fs, directory, [&] {
+    file = FileView();
+    opened = OpenMember(context, ref.kind, ref.path, false, file).status();
+    return opened.ok() && !file.data ? Status(Code::kNotFound, ref.path) : Status::Ok();
+  });
+  if (!seen.ok()) in_vain.Add(directory);
+  return opened;
 }
 
 constexpr int kLooks = 3;  // at a file of which ranks see different sidecars
@@ -110,8 +127,8 @@ Status OpenOnAllRanks(const Context& context, const DatasetRef& ref, const OpenR
     if (summary.present && summary.fault == SidecarFault::kNone && (!found.ok() || BaseNameOf(*found) != BaseNameOf(summary.sidecar_path))) {
       RememberProven(context.fs, DirectoryOf(real), BaseNameOf(real), BaseNameOf(summary.sidecar_path));
     }
-    LZY_RETURN_IF_ERROR(OpenMember(context, ref.kind, ref.path, false, file).status());
-    if (look == kLooks - 1) LookForSidecar(context, summary, file);
+    LZY_RETURN_IF_ERROR(summary.present ? OpenSeenLate(context, ref, file) : OpenMember(context, ref.kind, ref.path, false, file).status());
+    if (again) LookForSidecar(context, summary, /*patiently=*/look == kLooks - 1, file);
     if (!request.write || file.data == nullptr) return Status::Ok();
     if (auto writable = OpenData(context.fs, ref.kind, ref.path, true); writable.ok())
       file.data = std::move(writable).value();

@@ -85,6 +85,27 @@ TEST_P(CoarseClockTest, RotIsFoundWhereTheServersClockIsAhead) {
   ExpectRotIsRepaired();
 }
 
+// Or by seconds ahead or behind. Whatever the difference, an edit is an edit, also right after the commit, and rot is rot.
+TEST_P(CoarseClockTest, VerdictsAreTheSameIfTheServersClockDiffersBySeconds) {
+  for (const std::int64_t tick : {kNsPerSecond / 1000, kNsPerSecond}) {
+    for (const std::int64_t ahead : {-5, -1, 1, 5}) {
+      SCOPED_TRACE(::testing::Message() << "tick " << tick << ", " << ahead << " s ahead");
+      tick_ = tick;
+      clock_ = CoarseNowNs() + ahead * kNsPerSecond;
+      MakeNow(1);
+      ExpectIntact();
+      Write(0, 3 * kBlock, Bytes(10, 0xee));
+      ExpectLeftAlone("stale", Bytes(Data().bytes));
+      MakeNow(1);
+      ExpectRotIsRepaired();
+      if (tick < kNsPerSecond) continue;
+      MakeNow();  // written within the tick of the commit
+      Write(0, 3 * kBlock, Bytes(10, 0xee));
+      ExpectLeftAlone("stale", Bytes(Data().bytes));
+    }
+  }
+}
+
 // The mtime that the sidecar gets after the last read would not do: here it is later than the edit that was not read.
 TEST_P(CoarseClockTest, AnEditBetweenTheReadAndTheSidecarIsKept) {
   NameFiles(std::get<1>(GetParam()));

@@ -361,8 +361,11 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
   if (!view.committed) {
     LZY_ASSIGN_OR_RETURN(const bool adopted, Adopt(context, dataset, job, view, report));
     if (adopted) return RunOnce(context, dataset, AfterAdopting(job), report, met_commit);
+    if (!write) {
+      LZY_ASSIGN_OR_RETURN(met_commit, CommittedMeanwhile(context, view));
+    }
     DescribeMetadata(view, report);
-    if (report.state == DatasetState::kAtRisk) return Status::Ok();
+    if (report.state == DatasetState::kAtRisk || met_commit) return Status::Ok();
     if (!view.unusable.ok()) return view.unusable;
     return {Code::kUnprotected, fmt::format("{}: no sidecar", dataset.path)};
   }

@@ -9,9 +9,11 @@
 #include <span>
 
 #include "base/file.h"
+#include "base/late_file.h"
 #include "base/numbers.h"
 #include "comm/records.h"
 #include "dataset/parts.h"
+#include "dataset/seen_late.h"
 #include "names/contents.h"
 #include "names/lookup.h"
 #include "names/neighbours.h"
@@ -58,6 +60,10 @@ struct FoundIn {
   FileFindings found = {};
   LZY_FIELDS(ensemble, file, changed, size, mtime_ns, found)
 };
+
+bool HasBadData(const FoundIn& one) {
+  return std::ranges::any_of(one.found.data, [](const BadBlocks& bad) { return !bad.transient; });
+}
 
 template <class T>
 void Append(const std::vector<T>& from, std::vector<T>& to) {
@@ -458,16 +464,20 @@ class Examiner {
       FoundIn& found = mine.emplace_back(FoundIn{.ensemble = e, .file = f});
       if (!shared_ || context_.comm.rank() == 0) found.found.metadata = file.sidecar->damage();
       if (shared_) CheckSpares(file, found.found);
-      return NoteChange(file, found);
+      const bool differs = std::ranges::any_of(mine, [&](const FoundIn& one) { return one.ensemble == e && one.file == f && HasBadData(one); });
+      return NoteChange(file, differs, found);
     });
   }
 
   // Reading takes time, in which somebody may edit the file: what differs then is an edit. Looked at afterwards, so
-  // that no edit which was read is missed.
-  static Status NoteChange(const FileView& file, FoundIn& found) {
+  // that no edit which was read is missed. The bytes that another node has written may be here before their time is.
+  static Status NoteChange(const FileView& file, bool differs, FoundIn& found) {
     FileStat now = file.stat;
     if (file.data != nullptr) {
-      LZY_ASSIGN_OR_RETURN(now, file.data->Stat());
+      // To be patient takes a second or so, and is worth it before an edit is called damage.
+      const bool looks_damaged = file.stat.mtime_ns == file.stamp.mtime_ns && (!file.intent || IsOfRepair(*file.intent));
+      if (differs) (void)Refresh(*file.data);
+      LZY_ASSIGN_OR_RETURN(now, differs && looks_damaged ? StatPatiently(*file.data, file.stat) : file.data->Stat());
     }
     found.changed = now.size != file.stat.size || now.mtime_ns != file.stat.mtime_ns;
     found.size = now.size;
@@ -484,13 +494,17 @@ class Examiner {
     });
   }
 
+  // A file that turns out to be as committed after all was seen late, and perhaps so were its bytes: it is read once more.
   Result<FoundIn> ExamineFile(Ensemble& ensemble, std::uint32_t e, std::uint32_t f) {
     FileView& file = ensemble.files[f];
-    FoundIn found{.ensemble = e, .file = f};
-    LZY_RETURN_IF_ERROR(shared_ ? ExamineShared(ensemble, file, found.found) : ExamineMember(ensemble, f, file, found.found));
-    MarkForsaken(file, found.found);
-    LZY_RETURN_IF_ERROR(NoteChange(file, found));
-    return found;
+    for (bool again = false;; again = true) {
+      FoundIn found{.ensemble = e, .file = f};
+      LZY_RETURN_IF_ERROR(shared_ ? ExamineShared(ensemble, file, found.found) : ExamineMember(ensemble, f, file, found.found));
+      MarkForsaken(file, found.found);
+      LZY_RETURN_IF_ERROR(NoteChange(file, HasBadData(found), found));
+      const bool seen_late = found.changed && found.size == file.stamp.size && found.mtime_ns == file.stamp.mtime_ns;
+      if (again || !seen_late || !HasBadData(found)) return found;
+    }
   }
 
   // Checks a stretch of one stream, piece by piece, and adds what is wrong to `bad`.

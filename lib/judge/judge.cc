@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/interval_set.h"
+#include "dataset/seen_late.h"
 #include "judge/examine.h"
 #include "sidecar/contents.h"
 #include "sidecar/names.h"
@@ -63,7 +64,7 @@ namespace {
 bool ChangedSince(const Context& context, const FileView& file, bool lock_counts) {
   // None was loaded: there was none, it is ruined, or nobody looked at it, since a directory has the name of its file.
   if (file.opened == FileView::Commit{}) return false;
-  auto opened = context.fs.Open(file.sidecar_path, OpenMode::kRead, /*follow=*/false);
+  auto opened = OpenNewest(context.fs, file.sidecar_path, OpenMode::kRead);
   if (!opened.ok()) return false;
   if (lock_counts && (*opened)->FindLockHolder()) return true;
   const auto now = Sidecar::Load(std::shared_ptr<File>(std::move(opened).value()), OpenMode::kRead);

@@ -176,8 +176,10 @@ Status Mender::OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
 // Whatever else has the name of a lost file is somebody's doing. It is not replaced.
 Status Mender::MakeWayFor(const FileView& file) {
   const auto there = context_.fs.Stat(file.path, /*follow=*/false);
-  const bool nothing = there.ok() && context_.fs.Stat(file.path).status().code() == Code::kNotFound;
-  // This node was late to see that another one has removed it.
+  // This node may be late to see that another one has removed it: an open asks the server.
+  const bool nothing = there.ok() && (context_.fs.Stat(file.path).status().code() == Code::kNotFound ||
+                                      (there->type == FileStat::Type::kRegular &&
+                                       context_.fs.Open(file.path, OpenMode::kRead, /*follow=*/false).status().code() == Code::kNotFound));
   const bool removed = nothing && !context_.fs.ReadLink(file.path).ok();
   const bool dangles = nothing && !removed;
   if (!file.present && there.ok() && !nothing) {

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "comm/records.h"
 #include "dataset/parts.h"
+#include "dataset/seen_late.h"
 #include "mend/access.h"
 #include "encode/resemblance.h"
 #include "mend/mender.h"
@@ -84,7 +85,7 @@ bool Mender::InEpoch(const FileView& file) const {
 
 // Inode, size and mtime as Examine saw them. Asked before anything is opened, and again right before the rename.
 Status Mender::CheckUnchanged(const FileView& file, const FileMend& mend) const {
-  const auto now = context_.fs.Stat(mend.target);
+  const auto now = StatNewest(context_.fs, mend.target);
   const bool same = now.ok() ? file.present && now->inode == file.stat.inode && now->size == file.stat.size &&
                                    now->mtime_ns == file.stat.mtime_ns
                              : !file.present && now.status().code() == Code::kNotFound;

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/late_file.h"
 #include "rows/batches.h"
 #include "rows/retry.h"
 #include "rows/xor_checks.h"
@@ -412,7 +413,11 @@ Result<std::uint64_t> ReadWhole(File& file, std::uint64_t offset, MutableByteSpa
     std::ranges::fill(bytes, std::uint8_t{0});
     return 0;
   }
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t got, file.ReadAt(offset, bytes));
+  LZY_ASSIGN_OR_RETURN(std::uint64_t got, file.ReadAt(offset, bytes));
+  if (got < bytes.size() && MaySeeLate(file)) {
+    LZY_RETURN_IF_ERROR(Refresh(file));
+    LZY_ASSIGN_OR_RETURN(got, file.ReadAt(offset, bytes));
+  }
   if (got == bytes.size()) return got;
   return Status{Code::kIo, fmt::format("{}: ends at {} while its bytes up to {} were being read; something else changes it",
                                  file.path(), offset + got, offset + bytes.size())};

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 
+#include "sidecar/names.h"
+
 namespace lzy {
 namespace {
 
@@ -44,6 +46,24 @@ std::string HostName() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
+// Where this node insists that there is a file which the server says is none: makes it under a name that no node can know, and
+// renames it. A rename does not care what has the name. Only for NewSidecarPath; other names are random, so nobody knows them.
+Result<std::unique_ptr<File>> CreateAndRename(FileSystem& fs, const std::string& path) {
+  const std::string directory = DirectoryOf(path), name = BaseNameOf(path);
+  if (!name.starts_with(kNewSidecarPrefix)) return Status(Code::kIo, fmt::format("{}: open: File exists", path));
+  const std::string temporary = TemporarySidecarPath(JoinPath(directory, kSidecarPrefix + name.substr(sizeof(kNewSidecarPrefix) - 1)));
+  LZY_ASSIGN_OR_RETURN(const auto made, fs.Open(temporary, OpenMode::kCreateNew, /*follow=*/false, 0600));
+  if (const Status renamed = fs.Rename(temporary, path); !renamed.ok()) {
+    (void)fs.Remove(temporary);
+    return renamed;
+  }
+  LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
+  LZY_ASSIGN_OR_RETURN(const FileStat mine, made->Stat());
+  LZY_ASSIGN_OR_RETURN(const FileStat there, file->Stat());
+  if (there.inode != mine.inode) return Status(Code::kIo, fmt::format("{}: has just been replaced by another file", path));
+  return file;
+}
+
 }  // namespace
 
 // --------------------------------------------------------------------------------------------------------------- write
@@ -57,6 +77,7 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Create(FileSystem& fs, const std::stri
     const bool seems_there = fs.Stat(path, /*follow=*/false).ok();
     const Code removed = fs.Remove(path).code();
     if (removed == Code::kOk || (seems_there && removed == Code::kNotFound)) file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
+    if (!file.ok() && seems_there && removed == Code::kNotFound) file = CreateAndRename(fs, path);
   }
   LZY_RETURN_IF_ERROR(file.status());
   LZY_RETURN_IF_ERROR((*file)->CopyAccess(like));

@@ -35,29 +35,43 @@ TEST_F(SidecarTest, PreparedDoesNotCountUntilFinished) {
 }
 
 // What another node has renamed may seem to be there until somebody tries to remove it.
+// `stubborn`: not even then does this node believe the server, until another file is renamed to the name.
 TEST_F(SidecarTest, ALeftoverThatIsGoneOnTheServerIsNoObstacle) {
+  static const std::string kFresh = "d/.LZY-new.f";
   class LateFiles final : public PassingFileSystem {
    public:
-    using PassingFileSystem::PassingFileSystem;
+    LateFiles(FileSystem& fs, bool stubborn) : PassingFileSystem(fs), stubborn_(stubborn) {}
     Result<std::unique_ptr<lzy::File>> Open(const std::string& path, OpenMode mode, bool follow, std::uint32_t create_mode) override {
-      if (mode == OpenMode::kCreateNew && seems_there_) return Status(Code::kIo, path + ": open: File exists");
+      if (mode == OpenMode::kCreateNew && seems_there_ && path == kFresh) return Status(Code::kIo, path + ": open: File exists");
       return PassingFileSystem::Open(path, mode, follow, create_mode);
     }
     Result<FileStat> Stat(const std::string& path, bool follow) override {
-      return seems_there_ ? FileStat() : PassingFileSystem::Stat(path, follow);
+      return seems_there_ && path == kFresh ? FileStat() : PassingFileSystem::Stat(path, follow);
     }
     Status Remove(const std::string& path) override {
-      seems_there_ = false;
+      seems_there_ = seems_there_ && stubborn_;
       return PassingFileSystem::Remove(path);
+    }
+    Status Rename(const std::string& from, const std::string& to) override {
+      seems_there_ = seems_there_ && to != kFresh;
+      return PassingFileSystem::Rename(from, to);
     }
 
    private:
+    const bool stubborn_;
     bool seems_there_ = true;
   };
-  LateFiles late(fs_);
   auto like = fs_.Open("d/f", OpenMode::kRead);
   ASSERT_OK(like);
-  EXPECT_OK(Sidecar::Create(late, kPath, MakeContents(1, 100, 30), **like));
+  for (const bool stubborn : {false, true}) {
+    LateFiles late(fs_, stubborn);
+    const auto made = Sidecar::Create(late, kFresh, MakeContents(1, 100, 30), **like);
+    ASSERT_OK(made);
+    EXPECT_EQ((*made)->path(), kFresh);
+    EXPECT_TRUE(fs_.Has(kFresh));
+    ASSERT_OK(fs_.Remove(kFresh));
+    for (const auto& [path, node] : fs_.nodes()) EXPECT_FALSE(path.starts_with("d/.LZY-tmp")) << path;
+  }
 }
 
 TEST_F(SidecarTest, AnAbandonedPreparationCanBeReplaced) {

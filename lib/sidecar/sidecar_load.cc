@@ -14,6 +14,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/late_file.h"
 #include "sidecar/sidecar.h"
 #include "sidecar/tree_loading.h"
 
@@ -185,14 +186,28 @@ Result<Superblock> AgreedSuperblock(File& file) {
   return first;
 }
 
+namespace {
+
+// What another node has just replaced may be opened all the same, and is gone when it is used. A list of the directory brings its names
+// up to date.
+Result<std::shared_ptr<File>> OpenSidecar(FileSystem& fs, const std::string& path, OpenMode mode) {
+  LZY_ASSIGN_OR_RETURN(std::shared_ptr<File> file, fs.Open(path, mode, /*follow=*/false));
+  if (Refresh(*file).code() != Code::kNotFound) return file;
+  (void)fs.List(DirectoryOf(path));
+  LZY_ASSIGN_OR_RETURN(file, fs.Open(path, mode, /*follow=*/false));
+  return file;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Sidecar>> Sidecar::Load(FileSystem& fs, const std::string& path, OpenMode mode,
                                                bool accept_prepared) {
-  LZY_ASSIGN_OR_RETURN(std::shared_ptr<File> file, fs.Open(path, mode, /*follow=*/false));
+  LZY_ASSIGN_OR_RETURN(std::shared_ptr<File> file, OpenSidecar(fs, path, mode));
   return Load(std::move(file), mode, accept_prepared);
 }
 
 Result<std::unique_ptr<Sidecar>> Sidecar::LoadPaged(FileSystem& fs, const std::string& path) {
-  LZY_ASSIGN_OR_RETURN(std::shared_ptr<File> file, fs.Open(path, OpenMode::kRead, /*follow=*/false));
+  LZY_ASSIGN_OR_RETURN(std::shared_ptr<File> file, OpenSidecar(fs, path, OpenMode::kRead));
   return Load(std::move(file), OpenMode::kRead, /*accept_prepared=*/false, /*paged=*/true);
 }
 

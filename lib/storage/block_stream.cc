@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/late_file.h"
 #include "storage/parallel.h"
 
 namespace lzy {
@@ -144,7 +145,9 @@ class Checker {
       leaf = LeafOf(stream_, index, block);
       if (!held || leaf == expected) return Status::Ok();
     }
-    // Wrong, cut off or unreadable: read it once more, alone, from the device.
+    // Wrong, cut off or unreadable: read it once more, alone, from the device. What this node keeps may be older than what another one
+    // has written.
+    LZY_RETURN_IF_ERROR(RefreshOnce());
     LZY_ASSIGN_OR_RETURN(const auto fault, ReadBlock(stream_, place, block));
     if (fault) {
       leaf = Hash{};
@@ -153,10 +156,18 @@ class Checker {
     }
     leaf = LeafOf(stream_, index, block);
     const bool right = !held || leaf == expected;
-    // If another block made the read fail, this one was never seen to be wrong, so it is not transient.
-    if (right && (!held || !run_readable)) return Status::Ok();
+    // If another block made the read fail, this one was never seen to be wrong, so it is not transient. Nor is a page from before
+    // another node wrote.
+    if (right && (!held || !run_readable || MaySeeLate(*stream_.file))) return Status::Ok();
     Append(bad, {index, 1, BlockFault::kHash, right});
     return Status::Ok();
+  }
+
+  // A file that has lost its name is still the one that was opened.
+  Status RefreshOnce() {
+    Status status;
+    std::call_once(refreshed_, [&] { status = Refresh(*stream_.file); });
+    return status.code() == Code::kNotFound ? Status::Ok() : status;
   }
 
   // The first failure counts; the other threads stop at their next piece.
@@ -169,6 +180,7 @@ class Checker {
   const BlockStream& stream_;
   const CheckSettings& options_;
   const std::uint64_t first_;
+  std::once_flag refreshed_;
   std::mutex mutex_;
   std::atomic<bool> failed_{false};
   Status status_;

@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "base/late_file.h"
+
 namespace lzy {
 namespace {
 
-class PastCacheFile final : public File {
+class PastCacheFile final : public File, public LateFile {
  public:
   explicit PastCacheFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
 
@@ -19,6 +21,8 @@ class PastCacheFile final : public File {
   Status Truncate(std::uint64_t size) override { return file_->Truncate(size); }
   Status Sync() override { return file_->Sync(); }
   Result<FileStat> Stat() override { return file_->Stat(); }
+  bool may_see_late() override { return MaySeeLate(*file_); }
+  Status Refresh() override { return lzy::Refresh(*file_); }
   Result<FileStat> StatAtOpening() override { return file_->StatAtOpening(); }
   bool StampsEveryChange() override { return file_->StampsEveryChange(); }
   Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override { return file_->SetTimes(atime_ns, mtime_ns); }
@@ -28,6 +32,7 @@ class PastCacheFile final : public File {
   Result<Attributes> UserAttributes() override { return file_->UserAttributes(); }
   Status SetUserAttributes(const Attributes& attributes) override { return file_->SetUserAttributes(attributes); }
   Status Lock() override { return file_->Lock(); }
+  std::optional<LockHolder> FindLockHolder() override { return file_->FindLockHolder(); }
   const std::string& path() const override { return file_->path(); }
   int SystemDescriptor() const override { return file_->SystemDescriptor(); }
 

@@ -8,6 +8,8 @@ Environment: FILESYSTEMS_TEST_BUILD (build directory), FILESYSTEMS_TEST_MPIEXEC,
 system), LZY_TEST_SEED. Where nothing may be mounted, all tests are skipped; class Any fails if root could use none of the kinds.
 """
 
+import errno
+import math
 import os
 import random
 import shutil
@@ -142,9 +144,18 @@ class OnFileSystem:
         """By all nodes, once their caches have noticed that the file changed."""
         for node in range(len(self.views)):
             end = time.monotonic() + (CACHED if self.kind.two else 0)
-            while self.content(name, node) != expected:
+            while self.content_or_nothing(name, node) != expected:
                 self.assertLess(time.monotonic(), end, f"node {node} sees other bytes in {name}\n{self.told()}")
                 time.sleep(0.2)
+
+    def content_or_nothing(self, name, node):
+        """None: this node does not see the name yet, or one that means another file by now."""
+        try:
+            return self.content(name, node)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ESTALE):
+                return None
+            raise
 
     def settle(self):
         """What is done from here on is told from the last commit by its time."""
@@ -181,6 +192,17 @@ class Subjects(OnFileSystem):
 
     def unread(self):
         return ["unread"] if self.kind.two else []
+
+    def test_times_are_as_coarse_as_it_is_said(self):
+        """Times of writes, of each node. Whether they are whole seconds decides what can be told from an edit."""
+        for node in range(len(self.views)):
+            path, seen, end = self.path("t", node), set(), time.monotonic() + 5
+            while len(seen) < 5 and time.monotonic() < end:
+                self.write_file("t", b"x", node)
+                seen.add(os.stat(path).st_mtime_ns)
+                time.sleep(0.05)
+            coarse = math.gcd(*seen)
+            self.assertEqual(coarse % 1000000000 == 0, self.kind.whole_seconds, f"times are multiples of {coarse} ns")
 
     def test_bare_programs(self):
         """What the model says holds without lzy, too: else the file system does not do what MPI asks for, and nothing above counts."""

@@ -136,10 +136,11 @@ class Gluster(Kind):
     def mount(self, scratch):
         need("glusterd", "gluster", "mount.glusterfs", "ip")
         network()
-        # Its directories of state and logs are fixed names; here they are this test's.
-        for directory in ("/var/lib/glusterd", "/var/log/glusterfs", "/var/run/gluster"):
+        # Its directories of state and logs, and its socket, have fixed names; here they are this test's.
+        for directory in ("/var/lib/glusterd", "/var/log/glusterfs", os.path.realpath("/var/run")):
             os.makedirs(directory, exist_ok=True)
             run("mount", "-t", "tmpfs", "lzy-test", directory)
+        os.mkdir("/var/run/gluster")
         subprocess.Popen(["glusterd", "--no-daemon"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(lambda: subprocess.run(["gluster", "pool", "list"], capture_output=True, check=False).returncode == 0, "glusterd does not answer")
         bricks = [os.path.join(scratch, f"brick{i}", "b") for i in range(self.bricks)]

@@ -1,0 +1,14 @@
+#include "base/late_file.h"
+
+namespace lzy {
+
+bool MaySeeLate(File& file) {
+  auto* const late = dynamic_cast<LateFile*>(&file);
+  return late != nullptr && late->may_see_late();
+}
+
+Status Refresh(File& file) {
+  return MaySeeLate(file) ? dynamic_cast<LateFile&>(file).Refresh() : Status::Ok();
+}
+
+}  // namespace lzy

@@ -1,0 +1,23 @@
+#pragma once
+// Files that other nodes may change, of which this node is told late: clients of network file systems keep sizes, times and small
+// contents for a second or more (docs/design.md §5, "Pages of several nodes").
+
+#include "base/file.h"
+
+namespace lzy {
+
+/// What a File is, too, if that can be so.
+class LateFile {
+ public:
+  virtual ~LateFile() = default;
+  virtual bool may_see_late() = 0;
+  virtual Status Refresh() = 0;
+};
+
+/// Whether another node may have changed the file, so that this one is told a second or so later. False: surely not.
+bool MaySeeLate(File& file);
+/// For such a file: makes this node forget what it keeps of it (size, times, small contents), as far as there is a way to.
+/// kNotFound: it is gone; its name may mean another one by now. Does nothing for any other file. Local.
+Status Refresh(File& file);
+
+}  // namespace lzy
