@@ -137,7 +137,11 @@ lzy::Result<lzy::Options> MakeOptions(const lzy_options& from) {
   LZY_RETURN_IF_ERROR(set("parity", "parity", from.parity, kParityNotGiven));
   LZY_RETURN_IF_ERROR(set("group", "group", from.group, 0u));
   LZY_RETURN_IF_ERROR(set("block-size", "block_size", from.block_size, 0u));
-  LZY_RETURN_IF_ERROR(set("stripe", "stripe", from.stripe, 0u));
+  if (from.stripe == LZY_STRIPE_SERVERS) {
+    LZY_RETURN_IF_ERROR(lzy::SetOption(options, "stripe", "servers", "stripe"));
+  } else {
+    LZY_RETURN_IF_ERROR(set("stripe", "stripe", from.stripe, 0u));
+  }
   LZY_RETURN_IF_ERROR(set("memory", "memory", from.memory, 0u));
   LZY_RETURN_IF_ERROR(set("threads", "threads", from.threads, 0u));
   LZY_RETURN_IF_ERROR(set("timeout", "timeout", from.timeout, 0u));
@@ -187,6 +191,7 @@ Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
   out.Put(call.options.group);
   out.Put(call.options.block_size);
   out.Put(call.options.stripe);
+  out.Put(static_cast<std::uint32_t>(call.options.stripe_servers));
   // Whether a value was given matters, too: an existing dataset keeps its geometry unless one is given.
   for (const std::string& name : call.options.given) {
     if (name == "parity" || name == "group" || name == "block-size" || name == "stripe") out.PutString(name);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "dataset/by_servers.h"
 #include "dataset/lock.h"
 #include "dataset/parts.h"
 #include "dataset/rehome.h"
@@ -23,8 +24,10 @@ namespace {
 // The options of the last commit, which the next one keeps.
 MadeWith MadeWithOf(const SidecarContents& contents) {
   const Superblock& sb = contents.superblock;
-  return {sb.parity, contents.info.group_option, BlockSizeOptionOf(sb), contents.info.stripe_option, sb.stamp.size,
-          static_cast<std::uint32_t>(contents.info.parts.directories.size())};
+  MadeWith made{sb.parity, contents.info.group_option, BlockSizeOptionOf(sb), contents.info.stripe_option, sb.stamp.size,
+                static_cast<std::uint32_t>(contents.info.parts.directories.size())};
+  if (sb.placement == ParityPlacement::kStriped) made.by_servers = {sb.unit, contents.info.groups};
+  return made;
 }
 
 // Whether the sidecar is that of this file (in the same directory), whatever was written to it since the last commit.
@@ -98,6 +101,11 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   start.made_with = {options.parity, options.group, options.block_size, options.stripe, 0,
                      static_cast<std::uint32_t>(options.device_dirs.size())};
   if (start.had_sidecar) start.made_with = MadeWithOf(sidecar->contents());
+  if (!start.had_sidecar && !member && options.stripe_servers) {
+    const ServersChoice choice = ChooseByServers(fs, *data, options, stat.size);
+    start.made_with.by_servers = choice.geometry;
+    start.made_with.stripe = choice.stripe;
+  }
   // An intent that is already set is from an epoch that broke off, or from another process that writes now: neither
   // leaves anything to rely on. But what a repair left that broke off, mtime included, is damage as it was.
   const bool mending = sidecar->intent() && IsOfRepair(*sidecar->intent());

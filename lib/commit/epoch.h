@@ -26,7 +26,8 @@ struct MadeWith {
   std::uint64_t stripe = 0;
   std::uint64_t size = 0;  ///< 0: there is none yet
   std::uint32_t directories = 0;  ///< device directories; 0: parity is in one sidecar
-  LZY_FIELDS(parity, group, block_size, stripe, size, directories)
+  std::optional<ServerGeometry> by_servers = {};  ///< as in Options
+  LZY_FIELDS(parity, group, block_size, stripe, size, directories, by_servers)
 };
 
 /// What BeginEpoch found and did: what is known when a file is opened for writing. Local to the calling process. The

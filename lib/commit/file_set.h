@@ -86,6 +86,10 @@ class FileSet : public Protector {
   // Groups that are kept stay as they were dealt: members may have come together in a domain since. Once, since the
   // new domains are recorded.
   void WarnOfMoves();
+  // Local: the server that has all of a member; empty if it is not asked for, or not told.
+  std::string ServerOfMember(const FileView& file) const;
+  // What the domains of members are, for messages.
+  const char* DomainKind() const;
 
   // One layout a group, all with the unit that the largest member gives.
   Status MakeLayouts();
@@ -167,6 +171,7 @@ class FileSet : public Protector {
 
   Options options_;
   bool same_set_ = false;      // the uuid stays
+  bool on_servers_ = false;  // domains are servers of the file system
   bool grown_ = false;         // there are files that the committed set did not have
   std::vector<FileView*> added_;  // members that the committed set did not have
   bool regroup_ = true;        // groups are dealt anew

@@ -1,5 +1,6 @@
 #include "commit/fresh_sidecar.h"
 
+#include "dataset/by_servers.h"
 #include "sidecar/scratch.h"
 
 namespace lzy {
@@ -11,7 +12,7 @@ void FillShape(FileSystem& fs, const Options& options, DatasetKind kind, const L
   job.InitLeaves(layout, f);
   job.key = options.key.get();
   contents.key = options.key;
-  contents.info.stripe_option = options.stripe;
+  contents.info.stripe_option = options.by_servers ? layout.unit() : options.stripe;
   contents.info.group_option = options.group;
   contents.data_tree = Tree::OfShape(TreeKind::kData, layout.data_blocks(f), layout.file_size(f));
   contents.parity_tree = Tree::OfShape(TreeKind::kParity, job.parity_leaves.blocks(), layout.parity_size(f));
@@ -60,6 +61,8 @@ void FillSharedRoots(FileJob& job, SidecarContents& contents) {
 Status FreshSidecar::Begin() {
   job_.data = &data_;
   LZY_ASSIGN_OR_RETURN(job_.before, data_.Stat());
+  // A copy is on servers of its own. Its bytes are read through `data_`, which may be no file.
+  if (options_.stripe_servers) options_.by_servers.reset(), (void)ApplyServers(context_.fs, like_, job_.before.size, options_);
   LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
   FillShape(context_.fs, options_, DatasetKind::kShared, *layout_, 0, job_, contents_);
   FillSharedShape(*layout_, name_, job_, contents_);

@@ -52,7 +52,7 @@ class FreshSidecar {
 
  private:
   const Context& context_;
-  const Options& options_;
+  Options options_;
   File& data_;
   File& like_;
   const std::string name_;

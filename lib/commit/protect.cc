@@ -199,15 +199,26 @@ void Protector::RemoveEmptySidecars() {
   }
 }
 
+// Hooks change the geometry only where all is encoded again anyway, with no block to be held to its leaf.
+bool Protector::KeepsGeometry() const {
+  if (!view_.committed) return false;
+  return request_.parity_anew || (request_.touched && !std::ranges::all_of(touched_ | std::views::values, &IntervalSet::whole));
+}
+
 // A dataset keeps the geometry that it has, unless an option says otherwise.
 Options Protector::EffectiveOptions() const {
   Options out = context_.options;
   if (!view_.committed) return out;
-  // Hooks change the geometry only where all is encoded again anyway, with no block to be held to its leaf.
-  const bool keep = request_.parity_anew || (request_.touched && !std::ranges::all_of(touched_ | std::views::values, &IntervalSet::whole));
+  const bool keep = KeepsGeometry();
   KeepGeometry(view_.superblock, view_.info, keep, out);
   if (keep || !out.given.contains("device-dirs")) out.device_dirs = view_.info.parts.directories;
   return out;
+}
+
+bool Protector::HasServersOf(const Options& options) const {
+  const bool striped = view_.superblock.placement == ParityPlacement::kStriped;
+  if (!options.by_servers || !options.device_dirs.empty()) return !striped;
+  return striped && options.by_servers->unit == view_.superblock.unit && options.by_servers->groups == view_.info.groups;
 }
 
 // Without force, damage and loss stop the commit. Edits are what a commit is for. If nothing changed at all, there is
@@ -247,7 +258,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   const bool same_geometry = options.parity == view_.superblock.parity && options.group == view_.info.group_option &&
                              options.block_size == BlockSizeOptionOf(view_.superblock) &&
                              ChooseBlockSize(options.block_size, LargestFile()) == view_.superblock.block_size &&
-                             options.stripe == view_.info.stripe_option &&
+                             options.stripe == view_.info.stripe_option && HasServersOf(options) &&
                              (!shared() || options.device_dirs == view_.info.parts.directories);
   LZY_ASSIGN_OR_RETURN(const bool recorded, AccessIsRecorded(context_, view_));
   LZY_ASSIGN_OR_RETURN(const bool fresh, AllStampsFresh());
@@ -679,6 +690,8 @@ void Protector::HoldToLeaves(const Sidecar& sidecar, const IntervalSet& touched,
 
 void Protector::FillReport(const SidecarContents& contents, std::uint32_t groups, std::uint64_t bytes) {
   TellCommit(contents.superblock, report_);
+  report_.by_servers.reset();
+  if (contents.superblock.placement == ParityPlacement::kStriped) report_.by_servers = {contents.superblock.unit, contents.info.groups};
   report_.state = DatasetState::kIntact;
   report_.groups = groups;
   if (contents.key) report_.key = KeyText(contents.key->id());

@@ -11,6 +11,7 @@
 #include "comm/records.h"
 #include "commit/file_set.h"
 #include "dataset/access.h"
+#include "dataset/by_servers.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -117,7 +118,8 @@ Status FileSet::GatherFacts() {
     std::string domain;
     std::string node;
     bool captured = false;
-    LZY_FIELDS(rank, stat, generation, domain, node, captured)
+    bool on_server = false;  // the domain is a server
+    LZY_FIELDS(rank, stat, generation, domain, node, captured, on_server)
   };
   // What would come out wrong if ranks did not agree on it: each may have options of its own. Device directories are
   // for shared files.
@@ -125,9 +127,13 @@ Status FileSet::GatherFacts() {
   using Geometry = std::array<std::uint64_t, kGeometry.size()>;
   std::pair<Geometry, std::vector<Fact>> mine{{options_.parity, options_.group, options_.block_size, options_.stripe}, {}};
   for (const auto& [rank, member] : own_) {
+    const std::string server = ServerOfMember(*member.file);
+    const std::string& domain = context_.options.domain;
     mine.second.push_back({rank, member.job.before, member.file->sidecar ? member.file->sidecar->generation() : 0,
-                           context_.options.domain.empty() ? comm_.ProcessorName() : context_.options.domain,
-                           comm_.ProcessorName(), request_.capture != nullptr});
+                           !domain.empty()   ? domain
+                           : !server.empty() ? server
+                                             : comm_.ProcessorName(),
+                           comm_.ProcessorName(), request_.capture != nullptr, !server.empty()});
   }
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, mine));
   for (std::size_t p = 0; p < all.size(); ++p) {
@@ -145,11 +151,23 @@ Status FileSet::GatherFacts() {
       f.domain = fact.domain;
       f.node = fact.node;
       f.captured = fact.captured;
+      on_servers_ = on_servers_ || fact.on_server;
       f.owner = static_cast<int>(p);
       generation_ = std::max(generation_, fact.generation + 1);
     }
   }
   return Status::Ok();
+}
+
+// By option stripe=servers, unless option domain says better what fails together.
+std::string FileSet::ServerOfMember(const FileView& file) const {
+  const bool asked = context_.options.stripe_servers && context_.options.domain.empty() && file.data != nullptr;
+  return asked ? OnlyServerOf(context_.fs, *file.data) : std::string();
+}
+
+const char* FileSet::DomainKind() const {
+  if (!context_.options.domain.empty()) return "failure domain";
+  return on_servers_ ? "server" : "node";
 }
 
 // Whoever makes parity again may run elsewhere than the program that wrote the members.
@@ -211,12 +229,12 @@ void FileSet::Warn(const Grouping& dealt, std::size_t domains) {
     warnings.push_back(fmt::format("{}: groups are larger than {}, since smaller ones could not hold {} members each",
                                    ref_.path, options_.group, options_.parity + 1));
   }
-  // On a single node there is nothing to choose, and nothing to be surprised by.
-  if (domains > 1 && dealt.worst_domain_share > dealt.parity) {
+  // On a single node there is nothing to choose, and nothing to be surprised by. Whoever names servers wants to know.
+  if ((domains > 1 || on_servers_) && dealt.worst_domain_share > dealt.parity) {
     warnings.push_back(
         fmt::format("{}: {} members of one {domain} are in one group; if this {domain} is lost, parity {} cannot rebuild them",
                     ref_.path, dealt.worst_domain_share, dealt.parity,
-                    fmt::arg("domain", context_.options.domain.empty() ? "node" : "failure domain")));
+                    fmt::arg("domain", DomainKind())));
   }
 }
 
@@ -236,7 +254,7 @@ void FileSet::WarnOfMoves() {
   }
   // All in one: a single node, on which there is nothing to choose.
   if (most <= parity_ || (domains.size() == 1 && context_.options.domain.empty())) return;
-  const char* const what = context_.options.domain.empty() ? "node" : "failure domain";
+  const char* const what = DomainKind();
   report_.warnings.push_back(fmt::format("{}: {} members of one {} are in one group now, more than when the groups were "
                                          "made. If this {} is lost, parity {} cannot rebuild them. Groups are made again for "
                                          "another parity or group, or if the set has no sidecars",

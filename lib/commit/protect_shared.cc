@@ -15,12 +15,14 @@
 #include "comm/records.h"
 #include "commit/protector.h"
 #include "dataset/access.h"
+#include "dataset/by_servers.h"
 #include "dataset/parts.h"
 #include "dataset/seen_late.h"
 #include "encode/encode_captured.h"
 #include "names/lookup.h"
 #include "names/set_names.h"
 #include "sidecar/names.h"
+#include "storage/stripes.h"
 
 namespace lzy {
 namespace {
@@ -65,6 +67,7 @@ class SharedFile : public Protector {
     }
     options_ = EffectiveOptions();
     LZY_RETURN_IF_ERROR(ShareDirectories());
+    LZY_RETURN_IF_ERROR(ChooseServers(file));
     if (!file.present && (request_.touched || !view_.committed)) {
       return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
     }
@@ -131,6 +134,36 @@ class SharedFile : public Protector {
   // Whether rank 0 writes all of the parity. Then no other node need see the new sidecar either. Agreed.
   bool gathers() const {
     return several_caches_ && !parted() && layout_->parity_size(0) <= std::min(kMostGathered, context_.options.memory / 64);
+  }
+
+  // What option stripe=servers comes to, as rank 0's file system tells it.
+  Status ChooseServers(const FileView& file) {
+    by_servers_ = context_.options.stripe_servers && !KeepsGeometry();
+    if (!by_servers_) return Status::Ok();
+    ServersChoice choice{options_.by_servers, options_.stripe, {}, {}};
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+      if (comm_.rank() == 0 && file.data) choice = ChooseByServers(context_.fs, *file.data, options_, file.stat.size);
+    }));
+    LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, choice));
+    stripes_ = std::move(choice.stripes);
+    options_.by_servers = std::move(choice.geometry);
+    options_.stripe = choice.stripe;
+    if (choice.why_not.empty()) return Status::Ok();
+    report_.warnings.push_back(fmt::format("{}: stripe=servers changes nothing: {}", ref_.path, choice.why_not));
+    return Status::Ok();
+  }
+
+  // Where the new sidecar has come to lie, nobody could choose.
+  void WarnOfServers() {
+    if (!by_servers_ || !options_.by_servers) return;
+    std::vector<FileView> files(1);
+    files[0].stripes.data = stripes_;
+    const auto sidecar = StripesOf(context_.fs, fresh_->file());
+    files[0].stripes.sidecar = sidecar.ok() ? *sidecar : std::nullopt;
+    files[0].parity_base = job_.parity_base;
+    const ServerLoss worst = WorstServer(*layout_, ServersOf(*layout_, files));
+    if (WarnOfServer(ref_.path, worst, layout_->parity(), /*by_servers=*/true, /*could_be=*/false, report_.warnings)) return;
+    WarnOfCopies(ref_.path, ServerOfAllCopies(files[0].stripes, fresh_->contents().superblock), report_.warnings);
   }
 
   // A dataset keeps its uuid as long as its sidecar can be read.
@@ -412,6 +445,7 @@ class SharedFile : public Protector {
     if (!incremental_) {
       if (KeepsOthers()) LZY_RETURN_IF_ERROR(KeepForOthers(ref_.path, LeftSet(file)));
       LZY_RETURN_IF_ERROR(Publish(ref_.path));
+      WarnOfServers();
     }
     if (parted() && incremental_) WarnOfSpares(RenewParts(context_.fs, sidecar, part_paths_));
     if (!incremental_ && owns_parts_) RemoveOurs(context_.fs, *file.sidecar, file.part_paths);  // of the encoding before
@@ -467,6 +501,8 @@ class SharedFile : public Protector {
   std::optional<PlanCache> plans_;
   SidecarContents contents_;
   bool incremental_ = false;
+  std::optional<StripeLayout> stripes_;  // of the data, on rank 0
+  bool by_servers_ = false;  // the geometry may follow from stripes, if the file system tells them
   std::string out_path_;
   std::string real_path_;
   bool owns_parts_ = false;  // those that there are

@@ -39,6 +39,8 @@ class Protector {
   bool shared() const { return ref_.kind == DatasetKind::kShared; }
   /// The geometry that counts: an existing dataset keeps its own but for options that were given.
   Options EffectiveOptions() const;
+  /// Whether that is so whatever options were given. After TakeRequestedRanges.
+  bool KeepsGeometry() const;
   /// For lzy-protect on what is protected already: judges it by its hashes. True when nothing is left to be done
   /// (report_ says why). Otherwise sets holds_ and touched_.
   Result<bool> JudgeExisting(const Options& options);
@@ -140,6 +142,8 @@ class Protector {
   Result<bool> AllStampsFresh();
   // Local: adds what is not as FormerOf(file) says.
   Status CompareWithFormer(const FileView& file, std::vector<Damage>& found, std::uint64_t& unchecked) const;
+  // Whether what stripe=servers came to is what is there.
+  bool HasServersOf(const Options& options) const;
   // After Describe; the same on all ranks.
   bool IsProvenWhole() const;
   // Whether a sidecar is what proves the content of another file; then a warning says so. Collective.

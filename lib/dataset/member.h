@@ -24,7 +24,7 @@ struct Summary : FileFacts {
   std::vector<std::uint8_t> info;
   WrittenOn written_on;
   LZY_FIELDS(rank, present, stat, fault, fault_text, other_key, sidecar_path, sidecar_bytes, sidecar_uid, sidecar_gid, parity_base,
-             part_paths, parts_there, part_obstacles, part_base, intent, prepared, recovered, superblock, superblock.stamp.birth_ns,
+             part_paths, parts_there, part_obstacles, part_base, intent, stripes, prepared, recovered, superblock, superblock.stamp.birth_ns,
              superblock.key_id, superblock.seal, superblock.read_only_features, superblock.compact,
              superblock.automatic_block_size, info, written_on)
 };

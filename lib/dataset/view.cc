@@ -123,10 +123,25 @@ void KeepGeometry(const Superblock& superblock, const InfoRecord& info, bool all
   if (keep("parity")) options.parity = superblock.parity;
   if (keep("group")) options.group = info.group_option;
   if (keep("block-size")) options.block_size = BlockSizeOptionOf(superblock);
-  if (keep("stripe")) options.stripe = info.stripe_option;
+  // Where servers decide, the number does not: it stays what it was, for a file whose stripes nobody tells.
+  if (keep("stripe") || options.stripe_servers) options.stripe = info.stripe_option;
+  const bool striped = superblock.placement == ParityPlacement::kStriped;
+  if (keep("stripe")) options.stripe_servers = striped;
+  if (!options.stripe_servers || !striped) return;
+  options.by_servers = {superblock.unit, info.groups};
+  if (options.parity == superblock.parity && options.group == info.group_option) return;
+  // Nobody tells the servers now. What was in groups of its own may meet.
+  std::vector<std::string> devices;
+  for (std::uint32_t d = 0; d < superblock.members; ++d) devices.push_back(std::to_string(d));
+  options.by_servers->groups = DealGroups(devices, options.group, options.parity).groups;
 }
 
 GeometryParameters SharedGeometry(const Options& options, std::uint64_t size) {
+  if (options.by_servers) {
+    const std::uint32_t block_size = ChooseBlockSize(options.block_size, size);
+    return {DatasetKind::kShared, options.device_dirs.empty() ? ParityPlacement::kStriped : ParityPlacement::kDirectories, block_size,
+            std::max<std::uint64_t>(options.by_servers->unit, block_size), options.parity, options.by_servers->groups};
+  }
   // Stripe positions of one file fail one by one, so every device is a domain of its own.
   std::vector<std::string> domains;
   const bool parted = !options.device_dirs.empty();

@@ -18,6 +18,7 @@
 #include "base/interval_set.h"
 #include "dataset/placement.h"
 #include "geometry/layout.h"
+#include "geometry/stripes.h"
 #include "names/resolve.h"
 #include "request/context.h"
 #include "request/report.h"
@@ -36,6 +37,15 @@ inline constexpr Hash kNoParityLeaf{
 /// given, or not what was sealed. kUnreadable: the device failed, so nobody knows whether the sidecar is destroyed.
 enum class SidecarFault : std::uint8_t { kNone = 0, kMissing = 1, kDestroyed = 2, kOutdated = 3, kForeign = 4, kUnsealed = 5,
                                          kUnreadable = 6 };
+
+/// How a data file, its sidecar and its parts are striped, as far as the file system tells it.
+struct FileStripes {
+  std::optional<StripeLayout> data;
+  std::optional<StripeLayout> sidecar;
+  std::vector<std::optional<StripeLayout>> parts;  ///< by device
+  std::string fault;  ///< why not, if what it tells makes no sense
+  LZY_FIELDS(data, sidecar, parts, fault)
+};
 
 /// What the owner of a file tells the others about it and its sidecar.
 struct FileFacts {
@@ -58,6 +68,7 @@ struct FileFacts {
   std::uint64_t part_base = 0;          ///< offset of the region in each part
   std::vector<std::string> part_obstacles;  ///< why a repair leaves a part as it is; empty: it need not
   std::optional<Intent> intent;
+  FileStripes stripes;  ///< only if OpenRequest::stripes asks for it
 };
 
 /// Which file has the name of a file of a dataset.
@@ -190,6 +201,7 @@ struct OpenRequest {
   bool write = false;  ///< open for writing and take the commit locks
   Placing placing = Placing::kApart;  ///< as in RestoreRequest
   LostNodes lost = {};                ///< as in RestoreRequest
+  bool stripes = false;               ///< ask the file system how the files are striped
 };
 
 /// Opens what is there. Collective. To write, each owner takes the locks of its sidecars, and waits for them up to
@@ -198,7 +210,8 @@ struct OpenRequest {
 Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, const OpenRequest& request);
 
 /// Gives `options` what the geometry of a dataset follows from: parity, group, block-size and stripe of its last commit,
-/// but for options that were given. `all`: also these. Device directories are no part of it.
+/// but for options that were given. `all`: also these. Device directories are no part of it. Of a dataset that was made by
+/// stripe=servers, Options::by_servers is what that came to.
 void KeepGeometry(const Superblock& superblock, const InfoRecord& info, bool all, Options& options);
 
 /// The geometry that a shared file of `size` bytes gets by these options.

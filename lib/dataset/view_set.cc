@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/printable.h"
+#include "dataset/by_servers.h"
 #include "dataset/lock.h"
 #include "dataset/member.h"
 #include "dataset/rehome.h"
@@ -69,6 +70,7 @@ class SetOpener {
       }
       LZY_ASSIGN_OR_RETURN(Summary summary, OpenMember(context_, ref_.kind, path, request_.write, local_[rank]));
       summary.rank = rank;
+      if (request_.stripes) summary.stripes = StripesOfFile(context_.fs, local_[rank]);
       mine_.push_back(std::move(summary));
     }
     return Status::Ok();

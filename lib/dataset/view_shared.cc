@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "comm/records.h"
+#include "dataset/by_servers.h"
 #include "dataset/member.h"
 #include "dataset/parts.h"
 #include "dataset/seen_late.h"
@@ -116,6 +117,7 @@ Status OpenOnAllRanks(const Context& context, const DatasetRef& ref, const OpenR
     if (again && !(first && locked)) file = FileView();
     if (!first || locked) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(summary, OpenMember(context, ref.kind, ref.path, request.write, file));
+    if (request.stripes) summary.stripes = StripesOfFile(context.fs, file);
     return Status::Ok();
   }));
   // Which sidecar it is, rank 0 may know by content.

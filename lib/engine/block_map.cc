@@ -1,9 +1,12 @@
 #include "engine/block_map.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
 
+#include "dataset/by_servers.h"
 #include "judge/examine.h"
 
 namespace lzy {
@@ -110,7 +113,10 @@ class Mapper {
 }  // namespace
 
 GroupMap MapOfGroup(DatasetKind kind, const Ensemble& ensemble, std::uint32_t g) {
+  constexpr std::size_t kMostNames = 8;  // of a file that is on very many
   GroupMap map;
+  const ServerOf server_of = ServersOf(*ensemble.layout, ensemble.files);
+  const bool told = std::ranges::any_of(ensemble.files, [](const FileView& file) { return file.stripes.data.has_value(); });
   for (const std::uint32_t device : ensemble.layout->group(g)) {
     if (kind == DatasetKind::kSet) {
       map.devices.push_back({ensemble.files[device].rank, ensemble.files[device].path, ensemble.records[device].domain});
@@ -118,6 +124,7 @@ GroupMap MapOfGroup(DatasetKind kind, const Ensemble& ensemble, std::uint32_t g)
       const auto& parts = ensemble.files[0].part_paths;
       map.devices.push_back({device, parts.empty() ? "" : DirectoryOf(parts[device]), ""});
     }
+    if (told) map.devices.back().server = fmt::format("{}", fmt::join(ServersOfDevice(*ensemble.layout, device, server_of, kMostNames), ","));
   }
   return map;
 }

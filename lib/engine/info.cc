@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "dataset/by_servers.h"
 #include "dataset/view.h"
 #include "engine/block_map.h"
 #include "engine/engine.h"
@@ -94,7 +95,7 @@ void JudgeLosses(const Ensemble& ensemble, Signs& signs, DatasetReport& report) 
 // facts. `met_commit`: what looks lost may not be, because somebody commits.
 DatasetReport LookOnce(const Context& context, const DatasetRef& dataset, bool& met_commit) {
   DatasetReport report(dataset.path, dataset.kind);
-  auto view = OpenDataset(context, dataset, {});
+  auto view = OpenDataset(context, dataset, {.stripes = true});
   met_commit = view.status().code() == Code::kBusy;
   if (!view.ok()) {
     report.status = view.status();
@@ -111,6 +112,7 @@ DatasetReport LookOnce(const Context& context, const DatasetRef& dataset, bool& 
     JudgeLosses(ensemble, signs, report);
     for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) report.map.push_back(MapOfGroup(dataset.kind, ensemble, g));
   }
+  DescribeServers(*view, report);
   for (const std::uint32_t rank : view->unknown_ranks) {
     if (const FileView* file = view->UnknownFile(rank); file != nullptr) {
       report.unjudged = true;

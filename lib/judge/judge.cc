@@ -261,6 +261,7 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   report.warnings.insert(report.warnings.end(), view.warnings.begin(), view.warnings.end());
   report.needed_nodes = view.needed_nodes;
   report.bytes = view.data_bytes();
+  if (sb.placement == ParityPlacement::kStriped) report.by_servers = {sb.unit, view.info.groups};
   for (const FileView& file : view.files()) {
     report.sidecar_bytes += file.sidecar_bytes;
     report.unsealed = report.unsealed || file.fault == SidecarFault::kUnsealed;

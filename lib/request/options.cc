@@ -121,6 +121,7 @@ bool ReadKey(const std::string& path, std::shared_ptr<const LeafKey>& to) {
 }
 
 const std::string kAutomatic = "auto";
+const std::string kServers = "servers";
 constexpr std::size_t kMostDomain = 255;
 constexpr std::array<const char*, 4> kLogLevels = {"error", "warn", "info", "debug"};
 
@@ -157,9 +158,15 @@ const Row kTable[] = {
         return true;
       },
       [](const Options& o) { return o.block_size == kAutomaticBlockSize ? kAutomatic : SizeText(o.block_size); }}},
-    {{"stripe", "BYTES", "bytes on one device before the next (default 1M)",
-      "a power-of-two multiple of block-size, at most 1G"},
-     kBlocks<&Options::stripe, kMaxUnit>},
+    {{"stripe", "BYTES|servers", "bytes on one device before the next (default 1M); servers: as the file system tells its stripes",
+      "a power-of-two multiple of block-size, at most 1G, or servers", "servers"},
+     {[](Options& o, const std::string& v) {
+        if (v != kServers && !kBlocks<&Options::stripe, kMaxUnit>.set(o, v)) return false;
+        o.stripe_servers = v == kServers;
+        if (o.stripe_servers) o.stripe = Options().stripe;
+        return true;
+      },
+      [](const Options& o) { return o.stripe_servers ? kServers : SizeText(o.stripe); }}},
     {{"set", "PATTERNS", "patterns of file sets (name.%r), ':'-separated",
       "patterns separated by ':', each with %r or %0<width>r for the rank"},
      kList<&Options::set>},
@@ -353,7 +360,7 @@ Status CheckOptions(const Options& options) {
                               options.parity, options.group, options.group - 1));
   }
   // A block size above the default stripe does without a stripe of its own: a unit is never less than a block.
-  const bool stripe_is_meant = options.given.contains("stripe") || options.stripe != Options().stripe;
+  const bool stripe_is_meant = !options.stripe_servers && (options.given.contains("stripe") || options.stripe != Options().stripe);
   const std::uint32_t block = ChooseBlockSize(options.block_size, kSmallBlocksUpTo + 1);
   if (stripe_is_meant && options.stripe < block) {
     return refuse(

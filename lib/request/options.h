@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "base/topology.h"
 #include "geometry/layout.h"
+#include "geometry/stripes.h"
 #include "merkle/leaf_key.h"
 
 namespace lzy {
@@ -31,6 +32,10 @@ struct Options {
   std::uint32_t group = 8;
   std::uint32_t block_size = kAutomaticBlockSize;  ///< ask ChooseBlockSize
   std::uint64_t stripe = 1u << 20;
+  bool stripe_servers = false;  ///< stripe=servers: one server of the file system is one device, where it tells its layout
+  /// Not an option for users: what stripe=servers came to for one file, or what the file was committed with. None: its
+  /// geometry does not follow from stripes.
+  std::optional<ServerGeometry> by_servers;
   std::vector<std::string> set;
   std::vector<std::string> drain;  ///< "FROM=TO": see DrainPatterns
   std::vector<std::string> include;

@@ -75,6 +75,9 @@ TEST(SetOption, TakesGoodValues) {
   EXPECT_EQ(With("block-size", "auto").block_size, kAutomaticBlockSize);
   EXPECT_EQ(OptionText(Options(), "block-size"), "auto");
   EXPECT_EQ(With("stripe", "1G").stripe, 1u << 30);
+  EXPECT_FALSE(With("stripe", "1G").stripe_servers);
+  EXPECT_TRUE(With("stripe", "servers").stripe_servers);
+  EXPECT_EQ(With("stripe", "servers").stripe, Options().stripe);
   EXPECT_EQ(With("memory", "2T").memory, std::uint64_t{2} << 40);
   EXPECT_EQ(With("threads", "0").threads, 0u);
   EXPECT_EQ(With("timeout", "1").timeout_seconds, 1u);
@@ -110,7 +113,7 @@ TEST(CheckOptions, TakesPairsOfPatternsForDrains) {
 TEST(OptionText, IsAcceptedBySetOption) {
   const std::pair<const char*, const char*> values[] = {
       {"parity", "3"},        {"group", "7"},       {"block-size", "512"}, {"block-size", "16M"},
-      {"stripe", "1G"},       {"set", "a.%r:b.%r"}, {"drain", "a.%r=b.%r:c=d"}, {"include", "*.h5:x"}, {"exclude", "*.tmp"},
+      {"stripe", "1G"},       {"stripe", "servers"}, {"set", "a.%r:b.%r"}, {"drain", "a.%r=b.%r:c=d"}, {"include", "*.h5:x"}, {"exclude", "*.tmp"},
       {"device-dirs", "/a"},  {"on-error", "fail"}, {"memory", "100000"},  {"memory", "2T"},
       {"threads", "5"},       {"timeout", "9"},     {"report", "r.json"}, {"catalog", "c.sqlite"},  {"log", "debug"},
       {"verify-reads", "on"}, {"domain", "r 1"},  {"topology", "daisy"}, {"topology", "auto:1.5:0.25:24000"}, {"set-sync", "on"},   {"summary", "on"},     {"verify-writes", "on"}};
@@ -230,6 +233,8 @@ TEST(CheckOptions, LargeBlocksNeedNoStripe) {
   EXPECT_OK(CheckOptions(options));
   ASSERT_OK(SetOption(options, "stripe", "1M"));
   ExpectRefused(options, "stripe: '1048576' is not accepted with block-size 4194304");
+  ASSERT_OK(SetOption(options, "stripe", "servers"));  // of which nobody knows the stripes yet
+  EXPECT_OK(CheckOptions(options));
 }
 
 TEST(CheckOptions, SetsArePatterns) {

@@ -20,6 +20,7 @@
 #include "base/record.h"
 #include "base/status.h"
 #include "geometry/layout.h"
+#include "geometry/stripes.h"
 #include "merkle/hash.h"
 #include "sidecar/sidecar_format.h"
 
@@ -126,10 +127,23 @@ struct GroupMap {
     std::uint32_t device = 0;
     std::string path;    ///< member's path; empty for stripe positions
     std::string domain;  ///< failure domain; empty when unknown
-    LZY_FIELDS(device, path, domain)
+    std::string server = {};  ///< of the file system, which has its data; several: with commas; empty when unknown
+    LZY_FIELDS(device, path, domain, server)
   };
   std::vector<Device> devices;
   LZY_FIELDS(devices)
+};
+
+/// How the file system stripes a dataset, and what the loss of one of its servers takes.
+struct StripeNote {
+  std::string file_system;
+  std::uint64_t unit = 0;     ///< bytes in one place before the next; the largest number: each file is in one place
+  std::uint32_t servers = 0;  ///< that have data; 0: it does not tell which
+  bool redundant = false;     ///< the file system itself bears the loss of a server
+  bool by_servers = false;    ///< the dataset was made by stripe=servers
+  std::string worst_server;   ///< whose loss takes most blocks of a row, and how many
+  std::uint32_t worst_blocks = 0;
+  LZY_FIELDS(file_system, unit, servers, redundant, by_servers, worst_server, worst_blocks)
 };
 
 /// The answer to one engine call about one dataset. Sizes are bytes, times are nanoseconds since 1970. Fields that a
@@ -178,6 +192,8 @@ struct DatasetReport {
   bool gone = false;
   std::vector<std::string> warnings;  ///< things the user should know, complete sentences
   std::vector<GroupMap> map;          ///< filled in by Info
+  std::optional<StripeNote> stripes;  ///< filled in by Info, if the file system tells it
+  std::optional<ServerGeometry> by_servers;  ///< what the file is made of, if its geometry follows from stripes
   bool met_commit = false;            ///< somebody committed meanwhile, so nothing is known of the damage that was there
   bool in_epoch = false;              ///< Info: some file has an epoch's intent, whatever else is wrong
   /// Restore, where nodes have disks of their own: the members that were nowhere, and the nodes that have them now.
@@ -219,7 +235,7 @@ struct DatasetReport {
 
   LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
              sidecar_bytes, unsealed, key, uuid, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, another,
-             holds_another, gone, warnings, map, met_commit, in_epoch, placed, not_visible, needed_nodes, from_replica, portion, stamps, left_for_later, skipped, bytes_read, bytes_captured,
+             holds_another, gone, warnings, map, stripes, by_servers, met_commit, in_epoch, placed, not_visible, needed_nodes, from_replica, portion, stamps, left_for_later, skipped, bytes_read, bytes_captured,
              bytes_encoded, parity_compared, captures_count, committed, planned, removed, repair_first, kept_intents, phases, status)
 };
 

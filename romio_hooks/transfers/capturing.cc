@@ -30,6 +30,7 @@ GeometryParameters GeometryOf(const OpenFile& file, std::uint64_t size) {
   options.block_size = file.expected.block_size;
   options.stripe = file.expected.stripe;
   options.device_dirs.assign(file.expected.directories, "");  // only their number matters
+  options.by_servers = file.set ? std::nullopt : file.expected.by_servers;
   return SharedGeometry(options, size);
 }
 
@@ -48,6 +49,8 @@ CaptureSetup SetupFor(const OpenFile& file) {
   const std::uint64_t large = 4 * setup.parameters.unit * setup.parameters.groups.at(0).size();
   if (file.set) {
     setup.certain_from = 0;  // without rows there is no unit
+  } else if (file.expected.by_servers) {
+    setup.certain_from = kSmallBlocksUpTo + 1;  // but for its blocks, the size does not matter
   } else if (file.expected.size < large) {
     setup.certain_from = large;
   } else {
@@ -341,6 +344,7 @@ void ExpectSameGeometry(OpenFile& file, const DatasetReport& report) {
   if (file.set) return;  // the rest is that of the whole set
   file.expected.group = report.group_size;
   file.expected.size = report.bytes;
+  file.expected.by_servers = report.by_servers;
   if (file.expected.directories > 0) file.expected.directories = report.devices;
   // The unit may come from an option of an earlier commit. If the options do not lead to it, ask for it directly.
   if (GeometryOf(file, report.bytes).unit != report.unit) file.expected.stripe = report.unit;

@@ -37,8 +37,18 @@ Json ToJson(const GroupMap& group) {
   Json devices = Json::array();
   for (const GroupMap::Device& device : group.devices) {
     devices.push_back({{"device", device.device}, {"path", device.path}, {"domain", device.domain}});
+    if (!device.server.empty()) devices.back()["server"] = device.server;
   }
   return devices;
+}
+
+// How the file system stripes the dataset.
+Json ToJson(const StripeNote& note) {
+  Json out = {{"file_system", note.file_system}, {"unit", note.unit}, {"servers", note.servers}, {"redundant", note.redundant},
+              {"by_servers", note.by_servers}};
+  if (note.unit == StripePiece::kNoEnd) out["unit"] = nullptr;  // each file is in one place
+  if (note.worst_blocks > 0) out["worst_server"] = {{"server", note.worst_server}, {"blocks_of_a_row", note.worst_blocks}};
+  return out;
 }
 
 // Seconds by phase.
@@ -94,6 +104,7 @@ Json ToJson(const DatasetReport& report) {
     out["map"] = Json::array();
     for (const GroupMap& group : report.map) out["map"].push_back(ToJson(group));
   }
+  if (report.stripes) out["stripes"] = ToJson(*report.stripes);
   for (const GroupMap::Device& member : report.placed) {
     // Members that a restore has put, or would put, on other nodes.
     out["placed"].push_back({{"device", member.device}, {"path", member.path}, {"node", member.domain}});

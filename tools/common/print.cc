@@ -271,9 +271,11 @@ DatasetReport PrintableReport(DatasetReport report) {
     for (GroupMap::Device& device : devices) {
       device.path = Printable(device.path);
       device.domain = Printable(device.domain);
+      device.server = Printable(device.server);
     }
   };
   for (GroupMap& group : report.map) make_printable(group.devices);
+  if (report.stripes) report.stripes->worst_server = Printable(report.stripes->worst_server);
   make_printable(report.placed);
   make_printable(report.not_visible);
   return report;
@@ -300,9 +302,21 @@ std::string MapText(const DatasetReport& report) {
       out += fmt::format("    device {}", device.device);
       if (!device.path.empty()) out += "  " + device.path;
       if (!device.domain.empty()) out += fmt::format("  (on {})", device.domain);
+      if (!device.server.empty()) out += fmt::format("  server {}", device.server);
       out += "\n";
     }
   }
+  return out;
+}
+
+// How the file system stripes it: "Lustre, 1 MiB on 4 servers (stripe=servers)".
+std::string StripesText(const StripeNote& note) {
+  std::string out = note.file_system;
+  if (note.unit != StripePiece::kNoEnd) out += fmt::format(", {}", FormatSize(note.unit));
+  if (note.servers > 0) out += fmt::format(" on {}", Plural(note.servers, "server"));
+  if (note.by_servers) out += " (stripe=servers)";
+  if (note.redundant) return out + "; it bears the loss of a server itself";
+  if (note.worst_blocks > 0) out += fmt::format("; {} has up to {} of a row", note.worst_server, Plural(note.worst_blocks, "block"));
   return out;
 }
 
@@ -333,7 +347,9 @@ std::string PortionText(const DatasetReport& report) {
 std::string InfoText(const DatasetReport& report) {
   if (report.devices == 0) return "";
   std::string out = fmt::format("  kind:      {}\n  size:      {}\n", KindText(report), SizeText(report.bytes));
-  out += fmt::format("  geometry:  {}\n  sidecars:  {}", GeometryText(report), SizeText(report.sidecar_bytes));
+  out += fmt::format("  geometry:  {}\n", GeometryText(report));
+  if (report.stripes) out += fmt::format("  stripes:   {}\n", StripesText(*report.stripes));
+  out += fmt::format("  sidecars:  {}", SizeText(report.sidecar_bytes));
   // A percentage makes sense only if it is less than 100.
   if (report.sidecar_bytes <= report.bytes && report.bytes > 0) {
     out += fmt::format(", {:.1f} %",

@@ -78,6 +78,7 @@ LZY_API const char* lzy_version(void);
  *  be compiled again. The geometry (parity, group, block_size, stripe) counts only where something is encoded: by
  *  lzy_protect. Of a dataset that is protected already, each geometry field left at its default keeps the value that
  *  the dataset has; one that is set and differs makes lzy_protect encode it anew. */
+#define LZY_STRIPE_SERVERS UINT64_MAX /* for lzy_options.stripe */
 typedef struct lzy_options {
   size_t size; /**< set by lzy_options_init; leave it alone */
 
@@ -87,7 +88,8 @@ typedef struct lzy_options {
   uint32_t block_size; /**< bytes: unit of hashing, re-reading and repair, a power of two from 512 to 16 MiB;
                         *   0: the default, 64 KiB, and 4 KiB in files of up to 64 KiB */
   uint64_t stripe;     /**< bytes on one device before the next: a power-of-two multiple of block_size, at most 1 GiB;
-                        *   smaller for small files; 0: the default, 1 MiB */
+                        *   smaller for small files; 0: the default, 1 MiB; LZY_STRIPE_SERVERS: as the file system
+                        *   tells its stripes, so that one server is one device */
   uint64_t memory;     /**< most bytes of memory one process uses for the work, at least 64 KiB; 0: default, 256 MiB */
   uint32_t threads;    /**< most threads of one process, at most 65535; 0: the cores it may use, shared among the
                         *   processes of its node */

@@ -232,12 +232,15 @@ def _address_of(comm: Any) -> int | None:
     return MPI._addressof(comm)
 
 
+_STRIPE_SERVERS = 2**64 - 1  # LZY_STRIPE_SERVERS
+
+
 def _options(fields: dict[str, Any]) -> _c.Options:
     options = _c.Options()
     _c.options_init(ctypes.byref(options), ctypes.sizeof(options))
     for name, value in fields.items():
         if value is not None:
-            setattr(options, name, value)
+            setattr(options, name, _STRIPE_SERVERS if (name, value) == ("stripe", "servers") else value)
     return options
 
 
@@ -277,7 +280,7 @@ def _run(operation: str, path: Path, comm: Any, progress: ProgressFunction | Non
 
 
 def protect(path: Path, *, parity: int | None = None, group: int | None = None, block_size: int | None = None,
-            stripe: int | None = None, force: bool = False, comm: Any = None, progress: ProgressFunction | None = None,
+            stripe: int | str | None = None, force: bool = False, comm: Any = None, progress: ProgressFunction | None = None,
             memory: int | None = None, threads: int | None = None, timeout: int | None = None,
             use_environment: bool = False, name_objects: bool = True) -> Report:
     """Makes or updates parity and hashes. Without `force`, damaged blocks are not committed, nor files whose sidecar is destroyed."""
@@ -338,7 +341,7 @@ class Copied:
 
 def copy(source: Path, destination: Path, *, verify: str = "device", protect: bool = True, resume: bool = False,
          salvage: bool = False, limit: int | None = None, parity: int | None = None, group: int | None = None,
-         block_size: int | None = None, stripe: int | None = None, comm: Any = None,
+         block_size: int | None = None, stripe: int | str | None = None, comm: Any = None,
          progress: Callable[[int, int], None] | None = None, memory: int | None = None, threads: int | None = None,
          timeout: int | None = None, use_environment: bool = False) -> Copied:
     """Copies a file, a directory or a set, as lzy-copy does, and proves what arrived. `verify` is "device", "cache" or
