@@ -189,6 +189,13 @@ def dead_links(path, text):
 
 
 class Documents(unittest.TestCase):
+    def test_contributing_lists_every_room(self):
+        rooms = {name for path in tree_files() if path.endswith("CMakeLists.txt") for name in declared_modules(text_of(path))}
+        self.assertIn("geometry", rooms)
+        # Rooms of the hooks are listed by their own names.
+        self.assertEqual(set(), {room.removeprefix("hooks/") for room in rooms}
+                         - set(re.findall(r"^\| `(\w+)` \|", text_of("CONTRIBUTING.md"), re.M)))
+
     def test_every_link_has_a_target(self):
         documents = [p for p in tree_files() if p.endswith(".md")]
         self.assertIn("README.md", documents)
