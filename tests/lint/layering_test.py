@@ -181,11 +181,29 @@ class Layering(unittest.TestCase):
         self.assertEqual([], [f for p in files for f in machine_faults(p, text_of(p))])
 
 
+def sections_of(text):
+    """The names by which links can refer to the sections of a document, as code hosts make them."""
+    titles = re.findall(r"^#{1,6} (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+    names = [re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "]", title).lower()).strip().replace(" ", "-") for title in titles]
+    return {name if not names[:at].count(name) else f"{name}-{names[:at].count(name)}" for at, name in enumerate(names)}
+
+
 def dead_links(path, text):
-    """Relative links of a document to nothing."""
+    """Relative links of a document to nothing, or to a section that a document does not have."""
     folder = os.path.dirname(os.path.join(ROOT, path))
-    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
-    return [f"{path}: there is no {link}" for link in links if link and not os.path.exists(os.path.join(folder, link))]
+    faults = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        name, _, section = link.partition("#")
+        target = os.path.normpath(os.path.join(folder, name)) if name else os.path.join(ROOT, path)
+        if "://" in link:
+            continue
+        if name and not os.path.exists(target):
+            faults.append(f"{path}: there is no {link}")
+        elif section and target.endswith(".md"):
+            with open(target, encoding="utf-8") as file:
+                if section not in sections_of(text if not name else file.read()):
+                    faults.append(f"{path}: there is no section {link}")
+    return faults
 
 
 class Documents(unittest.TestCase):
@@ -274,7 +292,13 @@ class TheChecksThemselves(unittest.TestCase):
         self.assertEqual([], neighbour_faults("romio_hooks/calls/a.cc", '#include "hooks/files/registry.h"\n'))
 
     def test_a_dead_link_is_found(self):
-        self.assertEqual(1, len(dead_links("docs/a.md", "[x](no-such.md) [y](https://example.org/z) [w](#part)")))
+        self.assertEqual(1, len(dead_links("docs/design.md", "# Part\n[x](no-such.md) [y](https://example.org/z) [w](#part)")))
+
+    def test_a_link_to_a_section_that_is_not_there_is_found(self):
+        text = "# A `b_c` (d/e, f)\n## Two\n## Two\n```\n# no title\n```\n"
+        self.assertEqual({"a-b_c-de-f", "two", "two-1"}, sections_of(text))
+        self.assertEqual([], dead_links("docs/design.md", text + "[x](#two-1) [y](faq.md#while-you-use-it)"))
+        self.assertEqual(2, len(dead_links("docs/design.md", text + "[x](#no-title) [y](faq.md#no-such)")))
 
     def test_a_path_of_one_machine_is_found(self):
         self.assertEqual(1, len(machine_faults("a.md", "cd /home/ann/lzy\n")))
