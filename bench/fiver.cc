@@ -1,4 +1,4 @@
-// Four ways to verify a transfer end to end, side by side, as in table 2 of FIVER (Arslan, Alhussen: "A Low-Overhead Integrity
+// Four ways to verify a transfer end to end, side by side, as in figure 2 of FIVER (Arslan, Alhussen: "A Low-Overhead Integrity
 // Verification for Big Data Transfers"). Both ends hash every byte, and the hashes of each file or block are compared:
 //
 //   sequential       a file is transferred, then both ends read and hash it, then the next file
@@ -6,7 +6,7 @@
 //   block pipelining the same with blocks of 64 MiB
 //   fiver            both ends hash the bytes while they pass by: nothing is read a second time
 //
-// The ends are threads, and the network is memory, so this shows what hashing and reading twice cost, and nothing else. With
+// The network is memory. One thread transfers; only fiver has one for each end. So fiver also shows what that saves. With
 // XXH3 (as lzy) or SHA-256 (as slow as the MD5 of the paper). fiver DIRECTORY [--scale S] [--runs N] [--hash xxh3|sha256]
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -17,6 +17,7 @@ import math
 import mmap
 import os
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -105,6 +106,12 @@ def end(process):
             process.wait(10)
 
 
+def own_memory(resident):
+    """What a program needed, in KiB, or 0 if that is not known: Linux counts the memory of this script, which started the program,
+    as the program's, and this script has had gigabytes in memory_at_hand()."""
+    return resident if resident > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss else 0
+
+
 def run(command, discard=False, codes=(0,), cwd=None, **settings):
     """Runs it to its end, and takes time and memory. discard: its output goes to /dev/null itself, as a user's would.
     codes: exit codes that are no failure; None: all. settings: more environment variables."""
@@ -131,7 +138,7 @@ def run(command, discard=False, codes=(0,), cwd=None, **settings):
             timer.cancel()
         for file in (output, errors):
             file.seek(0)
-        done = Sample(seconds, resident=usage.ru_maxrss)
+        done = Sample(seconds, resident=own_memory(usage.ru_maxrss))
         done.output, done.errors = (file.read().decode(errors="replace") for file in (output, errors))
         # The last lines: launchers say a lot about the end of a rank, and the reason mostly comes last.
         done.code = process.returncode

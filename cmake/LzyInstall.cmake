@@ -29,8 +29,8 @@ endif()
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/lzyConfig.cmake.in ${CMAKE_BINARY_DIR}/install/lzyConfig.cmake
   INSTALL_DESTINATION ${LZY_INSTALL_CMAKEDIR} NO_SET_AND_CHECK_MACRO)
-# Until version 1.0, a minor version may change the C interface.
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/install/lzyConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+# A minor version keeps the C interface (docs/reference/compatibility.md).
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/install/lzyConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/install/lzyConfig.cmake ${CMAKE_BINARY_DIR}/install/lzyConfigVersion.cmake
   ${CMAKE_CURRENT_LIST_DIR}/LzyFindSharedMpi.cmake DESTINATION ${LZY_INSTALL_CMAKEDIR} COMPONENT devel)
 install(EXPORT lzyTargets NAMESPACE lzy:: DESTINATION ${LZY_INSTALL_CMAKEDIR} COMPONENT devel)
@@ -46,6 +46,9 @@ endforeach()
 # The documents keep their places relative to each other, so that their links hold.
 install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN man EXCLUDE)
+# What the pages refer to. Examples for people to copy, so none is executable where it lies.
+install(DIRECTORY contrib DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc
+  PATTERN example EXCLUDE PATTERN modulefiles EXCLUDE PATTERN prepare.cmake EXCLUDE PATTERN try-package EXCLUDE)
 # D3 is in lzy-status, for its HTML pages.
 install(FILES third_party/d3/LICENSE third_party/d3/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/third_party/d3 COMPONENT doc)
 install(FILES contrib/example/CMakeLists.txt docs/example.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/example COMPONENT doc)

@@ -98,6 +98,7 @@ def topologies(simulator):
     rows = [[*what, *(f"{found[way] * 1e6:.0f}" for way in WAYS), found["auto"]] for *what, found in runs]
     # What the choice costs where it is wrong.
     worst = max(found[found["auto"]] / min(found[way] for way in WAYS) for *_, found in runs)
+    without_costs = max(found["bcast"] / min(found[way] for way in WAYS) for *_, found in runs)
     at_24 = [found for ranks, _, size, found in runs if (ranks, size) == (24, 4)]
     four_groups = [found for _, groups, size, found in runs if (groups, size) == (4, 4)]
     paper = [[way, *TOPOLOGY_PAPER.get(way, ("–", "–")), f"{min(found[way] for found in at_24) * 1e6:.0f}",
@@ -106,7 +107,8 @@ def topologies(simulator):
                 [(way, *[four_groups[0][way] * 1e6] * 3, way != "bcast") for way in WAYS])
     beside = table(["", "paper, 24 ranks, best groups", "paper, 4 bytes, mean over ranks",
                     "here, 24 ranks, best groups, 4 bytes", "here, 4 bytes, 4 groups, mean over ranks"], paper)
-    beside += f"\n\nThe choice of `auto` costs at most {worst:.2f} times as much as the cheapest, in all rows below."
+    beside += f"\n\nWith these costs, `auto` takes at most {worst:.2f} times as long as the fastest, in all rows below. "
+    beside += f"`MPI_Bcast`, which lzy uses without them,\ntakes at most {without_costs:.2f} times as long."
     return beside, table(["ranks", "groups", "bytes", *WAYS, "auto"], rows), plot
 
 
@@ -160,7 +162,9 @@ SPLITS = """One call makes the communicators of all groups without a common rank
 call of its own, in which all ranks take part, so the time grew with the number of groups: 2.2 ms instead of 0.16 ms with
 256 ranks in groups of 8 (simulated 2026-11)."""
 TOPOLOGIES = """Microseconds until the last rank has the data; root 0, groups of consecutive ranks. `auto` is what `ChooseTopology`
-selects by costs that were measured in the same simulation. The paper measured on a cluster, with its own
+selects by costs that were measured in the same simulation. lzy measures, and uses other ways than
+`MPI_Bcast`, only from 4 MiB on, unless the option `topology` gives it costs. So without that option it uses *bcast* in all rows below;
+the column *auto* is what it does with costs. The paper measured on a cluster, with its own
 implementation. Every time includes an allreduce, which finds the end. Each is run twice and the second time counts, so
 communicators that MPI makes for itself exist by then."""
 LIMITS = """- Noise, stragglers, busy switches, and routes that share links are not simulated. Groups across an oversubscribed

@@ -1,6 +1,6 @@
-// Protecting a set: each member is read by its owner, if it was not captured. Parity is made by MPI_Reduce_scatter within
-// each group, and all sidecars are committed in two phases (docs/design.md "Sets"). Here is what comes before encoding:
-// which files are members, how they are grouped, and whether the sidecars that are there can be updated in place.
+// Protecting a set: each member is read by its owner, if it was not captured. The ranks of each group add up its parity,
+// and all sidecars are committed in two phases (docs/design.md "Sets"). Here is what comes before encoding: which files are
+// members, how they are grouped, and whether the sidecars that are there can be updated in place.
 
 #include <fmt/format.h>
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+import resource
 import sys
 import types
 import unittest
@@ -48,6 +49,11 @@ class Rounds(unittest.TestCase):
         sides = {label: (["x"], 1, lambda label=label: measure(label)) for label in times}
         result = self.bench(repeat).alternate(harness.Result("n", "t"), sides, patience=patience)
         return {label: found.values() for label, found in result.sides.items()}
+
+    def test_memory_of_the_script_is_not_that_of_a_program(self):
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.assertEqual(harness.own_memory(own), 0)
+        self.assertGreater(harness.own_memory(10 * own), 0)
 
     def test_sides_take_turns_and_the_first_round_does_not_count(self):
         self.assertEqual(self.alternate(2, a=[9, 1, 2], b=[8, 3, 4]), {"a": [1, 2], "b": [3, 4]})

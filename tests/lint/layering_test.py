@@ -181,18 +181,97 @@ class Layering(unittest.TestCase):
         self.assertEqual([], [f for p in files for f in machine_faults(p, text_of(p))])
 
 
+def sections_of(text):
+    """The names by which links can refer to the sections of a document, as code hosts make them."""
+    titles = re.findall(r"^#{1,6} (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+    names = [re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "]", title).lower()).strip().replace(" ", "-") for title in titles]
+    return {name if not names[:at].count(name) else f"{name}-{names[:at].count(name)}" for at, name in enumerate(names)}
+
+
 def dead_links(path, text):
-    """Relative links of a document to nothing."""
+    """Relative links of a document to nothing, or to a section that a document does not have."""
     folder = os.path.dirname(os.path.join(ROOT, path))
-    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
-    return [f"{path}: there is no {link}" for link in links if link and not os.path.exists(os.path.join(folder, link))]
+    faults = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        name, _, section = link.partition("#")
+        target = os.path.normpath(os.path.join(folder, name)) if name else os.path.join(ROOT, path)
+        if "://" in link:
+            continue
+        if name and not os.path.exists(target):
+            faults.append(f"{path}: there is no {link}")
+        elif section and target.endswith(".md"):
+            with open(target, encoding="utf-8") as file:
+                if section not in sections_of(text if not name else file.read()):
+                    faults.append(f"{path}: there is no section {link}")
+    return faults
+
+
+def numbered_sections(text):
+    """(number, title) of each section of a document, and of each paragraph that begins with a title in bold or italics. The number
+    is that of the part that it belongs to, or None."""
+    found, number = [], None
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    for marks, title, paragraph in re.findall(r"^(?:(##+) (.*)|(?:- )?\*{1,2}([A-Z][^*]*)\*.*)$", text, re.M):
+        part = re.match(r"(\d+)\. (.*)", title)
+        if marks == "##":
+            number = part[1] if part else None
+        found.append((number, part[2] if part else title or paragraph.rstrip(".:")))
+    return found
+
+
+def is_title(said, title):
+    """A reference may leave out what a title has in brackets."""
+    return title == said or title.startswith(f"{said} (")
+
+
+# A path or a link, then numbers of sections, then perhaps a title: `docs/x.md §2, "A title"`, `[x](x.md) §3, §4`.
+REFERENCE = re.compile(r'(?:(docs/[\w/-]+\.md)|\[([^]\n]*)\]\(([\w/.-]+\.md)\))((?:(?:,|:| and)? §\d+)*)(?:,? "([A-Z][^"]+)")?')
+
+
+def reference_faults(path, text):
+    """References of a file to sections that documents do not have."""
+    # A reference may go on in the next line, in comments after their marks.
+    marks = r"[ |]*" if path.endswith(".md") else r"[ ]*(?://+|#|\*)?[ ]*"
+    faults = []
+    for match in REFERENCE.finditer(re.sub(rf"[ ]*\n{marks}", " ", text)):
+        whole, words, link, numbers, title = match.groups()
+        numbers = re.findall(r"§(\d+)", f"{words or ''} {numbers}")
+        target = os.path.join(ROOT, whole) if whole else os.path.normpath(os.path.join(ROOT, os.path.dirname(path), link))
+        if not numbers and not title or not os.path.exists(target):
+            continue
+        with open(target, encoding="utf-8") as file:
+            sections = numbered_sections(file.read())
+        faults += [f"{path}: {match[0]}: there is no §{number}" for number in numbers if number not in {n for n, _ in sections}]
+        if title and not any(is_title(title, found) and (not numbers or number in numbers) for number, found in sections):
+            faults.append(f"{path}: {match[0]}: there is no such section")
+    return faults
 
 
 class Documents(unittest.TestCase):
+    def test_contributing_lists_every_room(self):
+        rooms = {name for path in tree_files() if path.endswith("CMakeLists.txt") for name in declared_modules(text_of(path))}
+        self.assertIn("geometry", rooms)
+        # Rooms of the hooks are listed by their own names.
+        self.assertEqual(set(), {room.removeprefix("hooks/") for room in rooms}
+                         - set(re.findall(r"^\| `(\w+)` \|", text_of("CONTRIBUTING.md"), re.M)))
+
     def test_every_link_has_a_target(self):
         documents = [p for p in tree_files() if p.endswith(".md")]
         self.assertIn("README.md", documents)
         self.assertEqual([], [f for p in documents for f in dead_links(p, text_of(p))])
+
+    def test_every_section_that_is_referred_to_exists(self):
+        texts = {path: text_of(path) for path in tree_files()}
+        # This file has wrong ones on purpose.
+        self.assertEqual([], [fault for path, text in texts.items() if path != "tests/lint/layering_test.py"
+                              for fault in reference_faults(path, text)])
+        # Numbers alone are of the same document, or of the design, whose files share theirs.
+        design = {path: text for path, text in texts.items() if re.match(r"docs/design(/\w+)?\.md$", path)}
+        for path, text in {**design, "docs/format.md": texts["docs/format.md"]}.items():
+            there = {number for text in (design.values() if path in design else [text]) for number, _ in numbered_sections(text)}
+            # Papers have sections, too.
+            alone = re.sub(r"\]\([^)]*\)(?:,? §\d+)*|Miller,? §\d+", "", text)
+            self.assertEqual(set(), set(re.findall(r"§(\d+)", alone)) - there, path)
 
     def test_the_reference_has_every_option(self):
         options = re.findall(r'\{\{"([a-z-]+)",', text_of("lib/request/options.cc"))
@@ -267,7 +346,22 @@ class TheChecksThemselves(unittest.TestCase):
         self.assertEqual([], neighbour_faults("romio_hooks/calls/a.cc", '#include "hooks/files/registry.h"\n'))
 
     def test_a_dead_link_is_found(self):
-        self.assertEqual(1, len(dead_links("docs/a.md", "[x](no-such.md) [y](https://example.org/z) [w](#part)")))
+        self.assertEqual(1, len(dead_links("docs/faq.md", "# Part\n[x](no-such.md) [y](https://example.org/z) [w](#part)")))
+
+    def test_a_reference_to_a_section_that_is_not_there_is_found(self):
+        self.assertEqual([("1", "One (x/y)"), ("1", "Two"), (None, "Three"), (None, "Four"), (None, "Five")],
+                         numbered_sections("## 1. One (x/y)\n### Two\n```\n## no\n```\n## Three\n**Four.** x\n- *Five*: y\n"))
+        fine = "// docs/format.md §2. Also docs/format.md\n// §3 and §4; [format](../docs/format.md) §1, §11; docs/format.md \"Versions\"\n"
+        self.assertEqual([], reference_faults("lib/a.h", fine))
+        for wrong in ("docs/format.md §99", "docs/format.md\n/// §99", "docs/format.md §11, §99", "[format](../docs/format.md) §99",
+                      "[format §99](../docs/format.md)", 'docs/format.md "No such"', 'docs/format.md §2, "Versions"'):
+            self.assertEqual(1, len(reference_faults("lib/a.h", f"/// {wrong}.\n")), wrong)
+
+    def test_a_link_to_a_section_that_is_not_there_is_found(self):
+        text = "# A `b_c` (d/e, f)\n## Two\n## Two\n```\n# no title\n```\n"
+        self.assertEqual({"a-b_c-de-f", "two", "two-1"}, sections_of(text))
+        self.assertEqual([], dead_links("docs/faq.md", text + "[x](#two-1) [y](faq.md#while-you-use-it)"))
+        self.assertEqual(2, len(dead_links("docs/faq.md", text + "[x](#no-title) [y](faq.md#no-such)")))
 
     def test_a_path_of_one_machine_is_found(self):
         self.assertEqual(1, len(machine_faults("a.md", "cd /home/ann/lzy\n")))
