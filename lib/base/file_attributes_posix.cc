@@ -107,6 +107,11 @@ Status PosixFile::Refresh() {
   return Error("fsync", errno);
 }
 
+// Clients of CephFS and others keep pages until the server takes them back, which may be later than this node is told of the change.
+void PosixFile::ForgetPages() {
+  posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED);
+}
+
 Status PosixFile::SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) {
   const timespec times[2] = {FromNs(atime_ns), FromNs(mtime_ns)};
   if (futimens(fd_.get(), times) != 0) return Error("set times", errno);

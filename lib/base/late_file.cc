@@ -7,6 +7,10 @@ bool MaySeeLate(File& file) {
   return late != nullptr && late->may_see_late();
 }
 
+void ForgetPages(File& file) {
+  if (MaySeeLate(file)) dynamic_cast<LateFile&>(file).ForgetPages();
+}
+
 Status Refresh(File& file) {
   return MaySeeLate(file) ? dynamic_cast<LateFile&>(file).Refresh() : Status::Ok();
 }

@@ -12,6 +12,7 @@ class LateFile {
   virtual ~LateFile() = default;
   virtual bool may_see_late() = 0;
   virtual Status Refresh() = 0;
+  virtual void ForgetPages() = 0;
 };
 
 /// Whether another node may have changed the file, so that this one is told a second or so later. False: surely not.
@@ -19,5 +20,8 @@ bool MaySeeLate(File& file);
 /// For such a file: makes this node forget what it keeps of it (size, times, small contents), as far as there is a way to.
 /// kNotFound: it is gone; its name may mean another one by now. Does nothing for any other file. Local.
 Status Refresh(File& file);
+/// For such a file: drops what this node has of it in memory and has not changed, so that it is read from the file system. For files that
+/// others write, not for those that this node has just written itself: reading these again costs. Local.
+void ForgetPages(File& file);
 
 }  // namespace lzy

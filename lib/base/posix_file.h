@@ -45,6 +45,7 @@ class PosixFile final : public File, public LateFile {
   Result<FileStat> Stat() override;
   bool may_see_late() override;
   Status Refresh() override;
+  void ForgetPages() override;
   Result<FileStat> StatAtOpening() override { return at_opening_; }
   bool StampsEveryChange() override;
   Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override;

@@ -280,9 +280,9 @@ TEST_F(StalePages, WhatAnotherNodeHasCommittedIsIntactHere) {
   options_.block_size = 4096;
   options_.parity = 1;
   for (const bool names : {false, true}) {
-    for (const int looks : {0, 2}) {
+    for (const auto& [looks, contents] : {std::pair(0, false), {2, false}, {2, true}}) {
       if (!names && looks == 0) continue;  // pages that no time tells of
-      Mount(2, 1, names, looks, /*contents=*/looks > 0);
+      Mount(2, 1, names, looks, contents);
       const auto self = SelfCommunicator();
       const Context here{NodeOf(0), *self, options_}, there{NodeOf(1), *self, options_};
       server_.Restore({});

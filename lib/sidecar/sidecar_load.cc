@@ -192,9 +192,11 @@ namespace {
 // up to date.
 Result<std::shared_ptr<File>> OpenSidecar(FileSystem& fs, const std::string& path, OpenMode mode) {
   LZY_ASSIGN_OR_RETURN(std::shared_ptr<File> file, fs.Open(path, mode, /*follow=*/false));
-  if (Refresh(*file).code() != Code::kNotFound) return file;
-  (void)fs.List(DirectoryOf(path));
-  LZY_ASSIGN_OR_RETURN(file, fs.Open(path, mode, /*follow=*/false));
+  if (Refresh(*file).code() == Code::kNotFound) {
+    (void)fs.List(DirectoryOf(path));
+    LZY_ASSIGN_OR_RETURN(file, fs.Open(path, mode, /*follow=*/false));
+  }
+  ForgetPages(*file);
   return file;
 }
 

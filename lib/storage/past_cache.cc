@@ -23,6 +23,7 @@ class PastCacheFile final : public File, public LateFile {
   Result<FileStat> Stat() override { return file_->Stat(); }
   bool may_see_late() override { return MaySeeLate(*file_); }
   Status Refresh() override { return lzy::Refresh(*file_); }
+  void ForgetPages() override { lzy::ForgetPages(*file_); }
   Result<FileStat> StatAtOpening() override { return file_->StatAtOpening(); }
   bool StampsEveryChange() override { return file_->StampsEveryChange(); }
   Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override { return file_->SetTimes(atime_ns, mtime_ns); }

@@ -162,6 +162,10 @@ class NodeFile final : public File, public LateFile {
     return Seen();
   }
   bool may_see_late() override { return node_.may_see_late(); }
+  void ForgetPages() override {
+    const std::lock_guard lock(node_.mutex_);
+    node_.pages_.erase(inode_);
+  }
   Status Refresh() override {
     const std::lock_guard lock(node_.mutex_);
     const auto there = node_.server_.nodes().find(path());
