@@ -312,6 +312,7 @@ class CopyRun {
 int main(int argc, char** argv) {
   lzy::Tool tool;
   tool.name = "lzy-copy";
+  tool.reads_through_links = true;
   tool.summary = "Copies files and directories, and proves what arrived.";
   tool.changes = "the destination only; with --dry-run, nothing";
   tool.table_options = {"parity", "group", "block-size", "stripe"};

@@ -116,7 +116,9 @@ std::vector<std::string> AllNamed(const Tool& tool, std::vector<std::string> pat
     if (!failed) named.push_back(real.string());
   }
   for (const std::string& path : paths) {
-    if (IsLinkInPlaceOfFile(PosixFileSystem(), path)) {
+    // A link of somebody else is refused, with the reason.
+    const auto link = PosixFileSystem().Stat(path, /*follow=*/false);
+    if (!tool.reads_through_links && link.ok() && link->uid == geteuid() && IsLinkInPlaceOfFile(PosixFileSystem(), path)) {
       named.push_back(DirectoryOf(path).empty() ? "." : DirectoryOf(path));
     } else {
       std::ranges::move(NamedBy(path), std::back_inserter(named));

@@ -160,6 +160,8 @@ struct Tool {
   std::function<void(ToolRun&)> run_without_path = {};
   /// What the user named besides PATHs, in which links are followed as well. May be empty.
   std::function<std::vector<std::string>()> also_named = {};
+  /// A PATH that is a link in the place of a protected file means what it leads to, as for cp.
+  bool reads_through_links = false;
   /// What a PATH is, for --help; empty: a dataset.
   std::string path_help = {};
   bool paths_optional = false;
