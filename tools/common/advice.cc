@@ -180,8 +180,8 @@ std::string BeyondRepairText(const DatasetReport& report, Action action, const s
   if (action != Action::kSalvage && any) return from + fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path) + deleted;
   // After a salvage, as a rule.
   if (action != Action::kSalvage) {
-    return from + fmt::format("  nothing more of it can be recovered; copy the rest from a backup, then commit it: lzy-protect {0} (if it differs from "
-                              "what was committed: lzy-protect --force {0})\n", path);
+    return from + fmt::format("  nothing more of it can be recovered; copy the rest from a backup, then commit it: lzy-protect {0}; if it differs from "
+                              "what was committed: lzy-protect --force {0}\n", path);
   }
   if (report.gone) return from + "  nothing of it can be recovered, so no file was written; copy it from a backup\n" + deleted;
   return from + fmt::format(
