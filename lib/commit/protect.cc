@@ -307,8 +307,14 @@ Result<bool> Protector::ProvesAnother() {
   LZY_ASSIGN_OR_RETURN(const std::vector<Holder> all, UniteRecords(comm_, mine));
   for (const Holder& one : all) {
     report_.another = true;
-    report_.warnings.push_back(fmt::format("{}: '{}' holds what this file was at its last commit, and nothing else proves that. First commit "
-                                           "that one, or give the files their contents back", one.file, one.holder));
+    const bool both = std::ranges::any_of(view_.files(), [&](const FileView& file) {
+      return file.path == one.file && file.identity.Is(Identity::Kind::kProven) && BaseNameOf(file.identity.name) == BaseNameOf(one.holder);
+    });
+    report_.warnings.push_back(
+        both ? fmt::format("{0}: it and '{1}' hold what the other one was at its last commit, and nothing else proves that. Give the files "
+                           "their contents back. Or --force commits this one as it is", one.file, one.holder)
+             : fmt::format("{}: '{}' holds what this file was at its last commit, and nothing else proves that. First commit "
+                           "that one, or give the files their contents back", one.file, one.holder));
   }
   return !all.empty();
 }

@@ -92,8 +92,8 @@ Status FileSet::FindMembers() {
   std::uint32_t expected = 0;
   for (const auto& [rank, file] : present) {
     if (rank != expected++) {
-      return {Code::kIo, fmt::format("{}: the member of rank {} is missing ({}); a set has members 0 to p-1",
-                                     ref_.path, expected - 1, ExpandPattern(ref_.path, expected - 1))};
+      return {Code::kIo, fmt::format("{}: the member of rank {} is missing ({}); a set has members 0 to p-1. If {} is no member, give it "
+                                     "another name", ref_.path, expected - 1, ExpandPattern(ref_.path, expected - 1), file->path)};
     }
   }
   for (const auto& [rank, file] : present) {

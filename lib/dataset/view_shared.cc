@@ -18,6 +18,7 @@
 #include "dataset/seen_late.h"
 #include "names/contents.h"
 #include "names/lookup.h"
+#include "names/set_names.h"
 #include "sidecar/contents.h"
 #include "storage/past_cache.h"
 
@@ -174,8 +175,13 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   LZY_ASSIGN_OR_RETURN(view.info, DecodeInfo(summary.info));
   view.committed = view.superblock.state == SidecarState::kCommitted && view.superblock.kind == DatasetKind::kShared;
   if (view.superblock.kind == DatasetKind::kSet && view.superblock.state == SidecarState::kCommitted) {
-    view.unusable = {Code::kUnprotected, fmt::format("{}: it is the sidecar of rank {} of the set {}, not that of {}", file.sidecar_path,
-                                                     view.superblock.rank, view.info.name, ref.path)};
+    // Under its own name it is one of an older set (names/resolve).
+    const bool own_name = PatternFromTail(ref.path, view.info.name, view.superblock.rank).has_value();
+    view.unusable = {Code::kUnprotected,
+                     own_name ? fmt::format("{}: it is left over from an older set {} of {} files, and nothing protects it", ref.path,
+                                            view.info.name, view.superblock.members)
+                              : fmt::format("{}: it is the sidecar of rank {} of the set {}, not that of {}", file.sidecar_path,
+                                            view.superblock.rank, view.info.name, ref.path)};
   }
   if (!view.committed) return view;
   WarnOfDirectories(context, view.info.parts.directories, view.warnings);

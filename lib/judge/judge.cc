@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "base/interval_set.h"
+#include "base/printable.h"
 #include "dataset/seen_late.h"
 #include "judge/examine.h"
 #include "sidecar/contents.h"
@@ -227,15 +229,35 @@ void TellCommit(const Superblock& sb, DatasetReport& report) {
   report.root = sb.dataset_root;
 }
 
+namespace {
+
+// The first rank between the members of the set and `file`, which matches its pattern, that has no file: `file` cannot become a
+// member then. Of a set that is seen in part, nobody knows.
+std::optional<std::uint32_t> GapBefore(const DatasetView& view, const FileView& file) {
+  if (!view.committed || view.IsPartial()) return std::nullopt;
+  for (std::uint32_t rank = view.superblock.members; rank < file.rank; ++rank) {
+    const bool there = std::ranges::any_of(view.extras, [&](const FileView& other) { return other.rank == rank && other.present; });
+    if (!there) return rank;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 // Without a commit there is no geometry to tell. An intent on such a file means that somebody writes it for the first
 // time.
 void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   const Superblock& sb = view.superblock;
   for (const FileView& file : view.extras) {
     if (!file.present || view.IsUnknownMember(file)) continue;
-    report.warnings.push_back(fmt::format("{}: {}", file.path,
-                                          view.IsLeftover(file) ? "is left over from an older set and not part of this one; it was not looked at"
-                                                   : "matches the set's pattern but is not protected; lzy-protect makes it a member"));
+    const std::optional<std::uint32_t> gap = view.IsLeftover(file) ? std::nullopt : GapBefore(view, file);
+    report.warnings.push_back(
+        gap ? fmt::format("{}: matches the set's pattern but is not protected, and there is no member {}. As long as it has this name, lzy-protect "
+                          "refuses the set: give it another name, for example: mv -n {} {}", file.path, ExpandPattern(view.ref.path, *gap),
+                          ShellQuote(file.path), ShellQuote(file.path + ".away"))
+            : fmt::format("{}: {}", file.path,
+                          view.IsLeftover(file) ? "is left over from an older set and not part of this one; it was not looked at"
+                                                : "matches the set's pattern but is not protected; lzy-protect makes it a member"));
   }
   for (const FileView& file : view.files()) {
     const Identity& identity = file.identity;
@@ -299,7 +321,9 @@ class Describer {
       // Parity is beyond repair with data alone.
       const bool data_lost = std::ranges::any_of(row, [](const LostBlock& b) { return !b.parity && !b.unknown; });
       const bool edited = std::ranges::any_of(row, [](const LostBlock& b) { return !b.parity && IsEdit(b.cause); });
-      report_.cannot_undo = report_.cannot_undo || (too_many && edited);
+      // Without the replica, if there is one: it may not be there next time.
+      const auto lost_alone = std::ranges::count_if(row, [](const LostBlock& b) { return b.cause != DamageCause::kNotVisible; });
+      report_.cannot_undo = report_.cannot_undo || (edited && static_cast<std::size_t>(lost_alone) > ensemble.layout->parity());
       for (const LostBlock& block : row) AddLost(ensemble, block, too_many && data_lost);
     });
     for (std::uint32_t f = 0; f < files.size(); ++f) {

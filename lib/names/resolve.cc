@@ -93,10 +93,9 @@ std::string LeftoverText(const Leftover& leftover, const std::string& pattern, s
         "its directory",
         leftover.path, what);
   }
-  return fmt::format(
-      "'{0}' is left over from a member {1}, and nothing protects it. If it is not wanted, remove it and "
-      "'{2}'; to protect it, remove '{2}' and then run lzy-protect on it",
-      leftover.path, what, leftover.sidecar);
+  return fmt::format("'{0}' is left over from a member {1}, and nothing protects it. '{2}' may still restore the older set: to have it back, move "
+                     "the newer files and their sidecars to another directory, then run lzy-restore on '{3}'. If it is not wanted, move '{0}' "
+                     "and '{2}' away together", leftover.path, what, leftover.sidecar, pattern);
 }
 
 /// What a rank, and then all ranks together, have to say about one dataset. It is meant if any rank's PATH leads to it by
@@ -138,8 +137,9 @@ Status ShareMembers(Communicator& comm, const Companions& companions, std::vecto
 }
 
 /// Fills in members, notes and hints. Collective. A set to which PATH leads only by leftovers of an older version is
-/// not what the user asked for. It is dropped, and the leftovers are added to `troubles` as unprotected.
-Status AgreeOnMembers(Survey& survey, Communicator& comm, bool leads, std::vector<DatasetRef>& datasets,
+/// not what the user asked for. It is dropped, and the leftovers are added to `troubles` as unprotected. If PATH leads to the set
+/// and to a leftover, that one is unprotected, too: a dataset of its own, so that it is counted; no tool commits it.
+Status AgreeOnMembers(Survey& survey, Communicator& comm, Resolve what, bool leads, std::vector<DatasetRef>& datasets,
                       std::vector<Status>& troubles) {
   std::vector<std::string> patterns;
   for (const DatasetRef& dataset : datasets) {
@@ -178,14 +178,18 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, bool leads, std::vecto
     const std::uint32_t members = dataset.kind == DatasetKind::kSet ? (version++)->members : 0;
     for (const auto& [path, leftover] : remarks[i].leftovers) {
       std::string text = LeftoverText(leftover, dataset.path, members);
-      if (!remarks[i].meant) {
+      const bool counts = leftover.present && leftover.named && leftover.members != 0;
+      if (!remarks[i].meant || (counts && what == Resolve::kProtectable)) {
         troubles.emplace_back(Code::kUnprotected, std::move(text));
+      } else if (counts) {
+        meant.push_back({DatasetKind::kShared, path, {}, {}});
       } else if (leftover.present) {
         dataset.notes.push_back(std::move(text));
       }
     }
     if (remarks[i].meant) meant.push_back(std::move(dataset));
   }
+  std::ranges::stable_sort(meant, {}, &DatasetRef::path);
   datasets = std::move(meant);
   return Status::Ok();
 }
@@ -240,7 +244,7 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   }
   std::vector<DatasetRef> datasets;
   for (const auto& [name, kind] : found.datasets) datasets.push_back({kind, name, {}, {}});
-  LZY_RETURN_IF_ERROR(AgreeOnMembers(survey, comm, companions.leads(), datasets, found.troubles));
+  LZY_RETURN_IF_ERROR(AgreeOnMembers(survey, comm, what, companions.leads(), datasets, found.troubles));
   LZY_RETURN_IF_ERROR(DropDoubles(fs, comm, companions.leads(), datasets));
   LZY_RETURN_IF_ERROR(ShareMembers(comm, companions, datasets));
   NoteReach(fs, datasets);

@@ -47,8 +47,9 @@ enum class Resolve {
 ///  - A file that is a member of a protected set stands for its whole set (its sidecar records the pattern).
 ///  - '*' matches within one component. Each match is a dataset of its own.
 ///  - With kProtected: if a file or set is gone, but is there under another name, that one is meant, with a note.
-///  - A file left over from an older, larger version of a set is not a member. It becomes a note of the set. If PATH
-///    leads to nothing else of the set, it becomes kUnprotected in `troubles`.
+///  - A file left over from an older, larger version of a set is not a member. If PATH names the set, it becomes a note of that.
+///    If PATH leads to it, too (a directory), it is a dataset of its own, which is unprotected. If PATH leads to nothing else of
+///    the set, or with kProtectable, it becomes kUnprotected in `troubles`: nothing overwrites its sidecar.
 ///
 /// kInvalidArgument: nothing matches, or the pattern is malformed (the message says what is accepted). kUnprotected:
 /// PATH is a directory without any sidecar below it (kProtected only). What cannot be looked into (no permission) is

@@ -313,7 +313,7 @@ TEST_F(ResolveTest, MembersOfAnOlderSetAreNotMixedIn) {
   MakeSet("d/state.%r", 6);
   MakeSet("d/state.%r", 4);
   EXPECT_THAT(Found("d/state.%r"), ElementsAre("p:d/state.%r[0,1,2,3]"));
-  EXPECT_THAT(Found("d"), ElementsAre("p:d/state.%r[0,1,2,3]"));
+  EXPECT_THAT(Found("d"), ElementsAre("p:d/state.%r[0,1,2,3]", "s:d/state.4", "s:d/state.5"));
   EXPECT_THAT(Found("d/state.%r", Resolve::kProtectable), ElementsAre("p:d/state.%r[0,1,2,3]"));
   // A new file may join a set: it is looked at as well, so that somebody says that it does not belong yet.
   Write("d/state.6");
@@ -325,13 +325,20 @@ TEST_F(ResolveTest, MembersOfAnOlderSetAreNotMixedIn) {
 TEST_F(ResolveTest, LeftoverOfALargerSetIsNotedAndUnprotectedWhenNamedAlone) {
   MakeSet("d/s.%r", 4);
   MakeSet("d/s.%r", 3);
-  for (const char* path : {"d/s.%r", "d", "d/s.1"}) {
+  EXPECT_THAT(Found("d"), ElementsAre("p:d/s.%r[0,1,2]", "s:d/s.3"));
+  for (const char* path : {"d/s.%r", "d/s.1"}) {
     auto found = Find(path);
     ASSERT_OK(found);
     ASSERT_EQ(found->size(), 1u) << path;
     EXPECT_THAT(found->front().notes, ElementsAre(AllOf(HasSubstr("'d/s.3'"), HasSubstr("older set of 4"),
                                                         HasSubstr("'d/s.%r' has 3"), HasSubstr("d/.LZY.s.3"))));
   }
+  std::vector<Status> told;
+  const auto to_protect = ResolvePath(fs_, *comm_, "d", Resolve::kProtectable, &told);
+  ASSERT_OK(to_protect);
+  EXPECT_EQ(to_protect->size(), 1u);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told[0].message(), AllOf(HasSubstr("'d/s.3'"), HasSubstr("nothing protects it")));
   for (const char* gone : {"no", "yes"}) {
     if (std::string(gone) == "yes") stdfs::remove("d/s.3");
     for (Resolve what : {Resolve::kProtected, Resolve::kProtectable}) {

@@ -616,12 +616,13 @@ std::vector<Leftover> Survey::FillMembers(DatasetRef& dataset, const SetVersion&
   if (auto mine = found_.find(dataset.path); mine != found_.end()) dataset.members = mine->second.members;
   for (const auto& [rank, member] : MembersOf(dataset.path)) dataset.members[rank] = member.path;
   std::vector<Leftover> leftovers;
+  const auto& named = named_members_[dataset.path];
   std::erase_if(dataset.members, [&](const auto& entry) {
     const auto& [rank, path] = entry;
     const auto peek = PeekFor(path);
     if (!IsLeftover(rank, peek, newest, what_)) return false;
     if (peek->kind == DatasetKind::kSet) {
-      leftovers.push_back({path, SidecarOf(path), peek->members, fs_.Stat(path).ok()});
+      leftovers.push_back({path, SidecarOf(path), peek->members, fs_.Stat(path).ok(), named.contains(rank)});
     }
     return true;
   });

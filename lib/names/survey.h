@@ -33,7 +33,8 @@ struct Leftover {
   std::string sidecar;
   std::uint32_t members = 0;  ///< of the older set; 0: it was never committed
   bool present = false;       ///< the data, not only the sidecar
-  LZY_FIELDS(path, sidecar, members, present)
+  bool named = false;         ///< PATH leads to this file, not only to the set
+  LZY_FIELDS(path, sidecar, members, present, named)
 };
 
 /// Use: Add each PATH, exchange found() with the other ranks, then ask for the members of what all ranks found.

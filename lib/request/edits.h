@@ -16,14 +16,16 @@ inline bool WaitsForACommit(const DatasetReport& report) {
   return edited;
 }
 
-/// True if `damage` is of the sidecar, or of the parity in it, of a member of a set that was edited, too: without the data
-/// that were committed nobody can make that sidecar again. The next commit does, or a repair that takes the edits back.
-inline bool WaitsForItsMember(const DatasetReport& report, const Damage& damage) {
+/// True if `damage` is of the sidecar, or of the parity in it, of a member of a set, and that sidecar cannot be made again
+/// without data that were edited: those of the member itself, or those of others of which the lost parity was, if the edits
+/// cannot be taken back. The next commit makes it, or a repair that takes the edits back.
+inline bool WaitsForEdits(const DatasetReport& report, const Damage& damage) {
   if (report.kind != DatasetKind::kSet || damage.part == DamagePart::kData || damage.repaired) return false;
   bool edited = false, lost = false;
   for (const Damage& other : report.damage) {
     if (other.device != damage.device || other.repaired || other.transient) continue;
-    edited = edited || (other.part == DamagePart::kData && IsEdit(other.cause));
+    const bool counts = other.part == DamagePart::kData || (other.part == DamagePart::kParity && report.cannot_undo);
+    edited = edited || (counts && IsEdit(other.cause));
     lost = lost || (other.part == DamagePart::kMetadata && other.length == 0);  // all of it
   }
   return edited && lost;
@@ -32,7 +34,7 @@ inline bool WaitsForItsMember(const DatasetReport& report, const Damage& damage)
 /// True if something can be repaired while the edits stay.
 inline bool AnyRepairable(const DatasetReport& report) {
   for (const Damage& damage : report.damage) {
-    if (!damage.repaired && !damage.transient && !IsEdit(damage.cause) && !WaitsForItsMember(report, damage)) return true;
+    if (!damage.repaired && !damage.transient && !IsEdit(damage.cause) && !WaitsForEdits(report, damage)) return true;
   }
   return false;
 }

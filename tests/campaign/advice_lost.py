@@ -1366,6 +1366,140 @@ class Told(Lost):
         world.must("rm a/s.1 && cp -p b/.LZY.s.2 a/.LZY.s.2")
         self.judge("lzy-restore 'a/s.%r'", "lzy-verify .", codes=[0, 0])
 
+    # -------------------------------------------------------------------------------------------- files of two commits in one place
+    def contents(self, names):
+        return {name: self.world.read(name) for name in names}
+
+    def test_members_of_an_older_larger_set_are_not_protected(self):
+        """A run of fewer ranks wrote over some members. The others and their sidecars can restore the whole older set."""
+        world = self.world
+        names = [f"s.{rank}" for rank in range(5)]
+        self.files(names)
+        world.protect("--parity 3 's.%r'")
+        older = self.contents(names)
+        self.files(["new/s.0", "new/s.1"])
+        world.must("lzy-protect -q --catalog off 'new/s.%r' && cp -p new/s.? new/.LZY.s.? . && rm -r new && rm s.4")
+        newer = self.contents(names[:2])
+        for command in ("lzy-verify --quiet .", "lzy-verify --quiet --all .", "lzy-scrub --quiet .", "lzy-protect --quiet .", "lzy-protect --force ."):
+            done = world.run(command)
+            self.assertEqual(done.code, 4, world.story())
+            self.assertIn("s.3", done.text)
+            self.assertIn("s.2", done.text)
+            self.assertNotIn("rm ", done.text)
+        status = world.run("lzy-status")
+        self.assertEqual(status.code, 4, world.story())
+        self.assertIn("2 unprotected", status.text)
+        done = world.run("lzy-verify .")
+        self.assertIn("s.4 is missing", done.text)
+        self.assertEqual(world.run("lzy-verify 's.%r'").code, 0, world.story())
+        world.must(re.search(r": (mkdir newer && .* && lzy-restore s.%r)", done.text).group(1))
+        self.judge("lzy-verify .", "lzy-status", codes=[0, 0])
+        self.assertEqual(self.contents(names), older)
+        self.assertEqual({name: world.read(f"newer/{name}") for name in newer}, newer)
+
+    def test_one_member_of_a_newer_commit_makes_nothing_unrepairable(self):
+        """A healthy set, and a member of a newer copy of it: the older commit is found again."""
+        world = self.world
+        names = [f"s.{rank}" for rank in range(6)]
+        self.files(names, 9000)
+        world.protect("--parity 3 's.%r'")
+        older = self.contents(names)
+        world.must("mkdir cp && cp -p s.? .LZY.s.? cp")
+        for name in names:
+            world.write_random(f"cp/{name}", 9000)
+        world.must("lzy-protect -q 'cp/s.%r' && mv cp/s.1 cp/.LZY.s.1 . && rm -r cp")
+        newer = world.read("s.1")
+        for command in ("lzy-verify .", "lzy-restore .", "lzy-protect ."):
+            done = world.run(command)
+            self.assertEqual(done.code, 2, world.story())
+            self.assertIn("  5 of 6 members are as commit 1 left them, and the set can be restored as it was then: mkdir newer", done.text)
+            self.assertNotIn("--salvage", done.text)  # nothing of the newer commit can be recovered
+        world.must(re.search(r": (mkdir newer && .* && lzy-restore s.%r)", done.text).group(1))
+        self.judge("lzy-verify 's.%r'", codes=[0])
+        self.assertEqual(self.contents(names), older)
+        self.assertEqual(world.read("newer/s.1"), newer)
+
+    def test_what_needs_a_commit_is_not_to_be_restored(self):
+        """Without what an edit replaced, the lost sidecar of another member cannot be made again."""
+        world = self.world
+        self.files([f"s.{rank}" for rank in range(3)], 9000)
+        world.protect("'s.%r'")
+        world.write_random("s.0", 9000)
+        world.must("rm .LZY.s.2")
+        for command in ("lzy-verify .", "lzy-verify --repair .", "lzy-restore 's.%r'"):
+            done = world.run(command)
+            self.assertEqual(done.code, 1, world.story())
+            self.assertIn("what was edited must be committed first", done.text)
+            self.assertNotIn("repairable", done.text)
+            self.assertEqual(next_steps(done.text), ["lzy-protect s.%r"], world.story())
+        self.judge("lzy-protect 's.%r'", "lzy-verify .", codes=[0, 0])
+
+    def test_what_a_restore_kept_is_not_to_be_put_over_the_member(self):
+        for pattern in ("s.%r", "node%r/state"):
+            world = self.world
+            names = [pattern.replace("%r", str(rank)) for rank in range(5)]
+            self.files(names, 100)
+            world.protect(f"--parity 2 '{pattern}'")
+            kept = world.sidecar(names[1])
+            world.must(f"cp -p {names[1]} ../old && cp -p {kept} ../old.sidecar")
+            self.files(names, 100, LONG_AGO + SECOND)
+            world.must(f"lzy-protect -q '{pattern}' && mv ../old {names[1]} && mv ../old.sidecar {kept}")
+            for name in names[3:]:
+                world.write_random(name, 100)
+            self.assertIn(f"that is kept as {names[1]}.commit-1", world.run(f"lzy-restore '{pattern}'").text)
+            done = world.run("lzy-verify .")
+            self.assertEqual(done.code, 1, world.story())
+            for wrong in ("rename it back", "beyond repair", "lzy-restore"):
+                self.assertNotIn(wrong, done.text)
+            world.must(f"lzy-protect '{pattern}' && rm {names[1]}.commit-1")
+            self.judge("lzy-verify .", codes=[0])
+            world.must(f"lzy-protect --remove --yes '{pattern}' && rm -r s.* || rm -r node*")
+
+    def test_a_stray_name_that_keeps_a_set_from_being_committed_is_to_be_changed(self):
+        world = self.world
+        self.files([f"s.{rank}" for rank in range(3)])
+        world.protect("'s.%r'")
+        self.files(["s.4"])
+        world.write_random("s.0", 3000)
+        done = world.run("lzy-verify .")
+        self.assertEqual(done.code, 9, world.story())
+        self.assertNotIn("makes it a member", done.text)
+        refused = world.run("lzy-protect 's.%r'")
+        self.assertEqual(refused.code, 6, world.story())
+        self.assertIn("If s.4 is no member, give it another name", refused.text)
+        world.must(re.search(r"for example: (mv -n s\.4 s\.4\.away)", done.text).group(1))
+        self.judge("lzy-protect 's.%r'", "lzy-verify .", codes=[0, 0])
+
+    def test_files_that_hold_each_others_content_are_not_to_be_committed_in_turn(self):
+        world = self.world
+        names = ["c", *(f"s.{rank}" for rank in range(5))]
+        self.files(names)
+        world.protect("'s.%r' c")
+        before = self.contents(names)
+        for name, other in (("c", "s.4"), ("s.4", "c")):
+            world.write(name, before[other], LONG_AGO)
+        self.assertIn("if two files changed places, give them their names or contents back", world.run("lzy-verify .").text)
+        for path, other in (("c", "s.4"), ("s.%r", "c")):
+            done = world.run(f"lzy-protect '{path}'")
+            self.assertEqual(done.code, 9, world.story())
+            self.assertIn(f"it and '{other}' hold what the other one was at its last commit", done.text)
+            self.assertNotIn("First commit", done.text)
+        for name in ("c", "s.4"):
+            world.write(name, before[name], LONG_AGO)
+        self.judge("lzy-verify .", codes=[0])
+
+    def test_no_undo_is_advised_that_needs_the_replica(self):
+        world = self.world
+        names = [f"s.{rank}" for rank in range(3)]
+        self.files(names, 9000)
+        world.protect("'s.%r'")
+        world.must("mkdir ../replica && cp -p s.? ../replica")
+        for name in names[:2]:
+            world.write_random(name, 9000)
+        done = world.run("lzy-restore --from '../replica/s.%r' 's.%r'")
+        self.assertIn("it cannot be undone", done.text)
+        self.assertIn("it cannot be undone", world.run("lzy-verify .").text)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -168,14 +168,27 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
               : "");
 }
 
+// True if `damage` is of a sidecar that was lost as a whole, of a member of which something is beyond repair: it cannot be made
+// again without that.
+bool IsOfLostSidecar(const DatasetReport& report, const Damage& damage) {
+  if (report.kind != DatasetKind::kSet || damage.part == DamagePart::kData) return false;
+  bool lost = false, beyond = false;
+  for (const Damage& other : report.damage) {
+    if (other.device != damage.device || other.repaired) continue;
+    lost = lost || (other.part == DamagePart::kMetadata && other.length == 0);
+    beyond = beyond || other.beyond_repair;
+  }
+  return lost && beyond;
+}
+
 // For data that are lost. Whoever has just given a replica (`again`) knows of it.
 std::string BeyondRepairText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
   const bool given = again.find("--from ") != std::string::npos;
   const std::string from = fmt::format("  if you have {} copy of it: lzy-restore --from REPLICA {}\n", given ? "one more" : "another", path);
   const std::string deleted =
       report.gone ? fmt::format("  if you deleted it: lzy-protect --remove --force {}\n", path) : "";
-  const bool any = DataMissing(report) || std::ranges::any_of(report.damage, [](const Damage& damage) {
-    return !damage.repaired && !damage.transient && !damage.beyond_repair && !IsEdit(damage.cause);
+  const bool any = DataMissing(report) || std::ranges::any_of(report.damage, [&](const Damage& damage) {
+    return !damage.repaired && !damage.transient && !damage.beyond_repair && !IsEdit(damage.cause) && !IsOfLostSidecar(report, damage);
   });
   if (action != Action::kSalvage && any) return from + fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path) + deleted;
   // After a salvage, as a rule.
@@ -241,8 +254,11 @@ std::string StateAdvice(const DatasetReport& report, Action action, const std::s
     // An edit or damage: nobody but the user can know. So both commands are named.
     case DatasetState::kStale:
       // Another file may have come here by mistake.
-      return fmt::format("  to commit the change: lzy-protect {}{}; {}\n", report.another ? "--force " : "", path,
-                         UndoText(report, "to undo it", path));
+      return fmt::format("  to commit the change: lzy-protect {}{}; {}\n{}", report.another ? "--force " : "", path,
+                         UndoText(report, "to undo it", path),
+                         report.holds_another && !report.another
+                             ? "  if two files changed places, give them their names or contents back; lzy-protect refuses both without --force\n"
+                             : "");
     case DatasetState::kAtRisk:
       if (std::ranges::all_of(report.damage, IsUnfinishedCommit) && !report.damage.empty()) {
         return fmt::format("  its data are as committed; to finish the commit: lzy-verify --repair {}\n", path);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "common/set_aside.h"
 #include "names/contents.h"
 #include "sidecar/names.h"
 
@@ -96,7 +97,8 @@ std::string RenamedMemberAdvice(FileSystem& fs, const DatasetReport& report, con
   if (!peek.ok() || peek->kind != DatasetKind::kSet || !stat.ok()) return "";
   const std::string former = JoinPath(DirectoryOf(report.path), BaseNameOf(ExpandPattern(peek->name, peek->rank)));
   const auto own = SidecarPath(former);
-  if (!own.ok() || former == report.path) return "";
+  if (former == report.path) return OlderSetAdvice(fs, report.path, *peek);
+  if (!own.ok()) return "";
   std::string moves;
   const auto move = [&](const std::string& from, const std::string& to) {
     if (from == to || fs.Stat(to, /*follow=*/false).ok()) return;
@@ -112,8 +114,10 @@ std::string RenamedMemberAdvice(FileSystem& fs, const DatasetReport& report, con
     return moves.empty() ? fmt::format("{}: give it the name {} again, which another file has now\n", what, Printable(former))
                          : fmt::format("{}: {}\n", what, moves);
   }
-  return fmt::format("  if the file was renamed by mistake, rename it back{}{}; to protect it alone: lzy-protect {}{}\n", moves.empty() ? "" : ": ",
-                     moves, repeated, ShellQuote(report.path));
+  const std::string alone = fmt::format("to protect it alone: lzy-protect {}{}\n", repeated, ShellQuote(report.path));
+  // Such as what a restore kept of an older commit. It must not be put over the file that has the name now.
+  if (fs.Stat(former, /*follow=*/false).ok()) return fmt::format("  it was {} before, and another file has that name now; {}", Printable(former), alone);
+  return fmt::format("  if the file was renamed by mistake, rename it back: {}; {}", moves, alone);
 }
 
 // What has the name of a file that is lost, and a free name for it.
@@ -152,7 +156,7 @@ std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
   for (const Damage& damage : report.damage) {
     if (damage.part == DamagePart::kData && damage.cause == DamageCause::kMissing && !damage.repaired) lost.insert(damage.path);
   }
-  std::string out;
+  std::string out = OlderCommitAdvice(fs, report);
   for (const std::string& path : lost) {
     const auto there = fs.Stat(path, /*follow=*/false);
     if (!there.ok() || there->type == FileStat::Type::kRegular) continue;

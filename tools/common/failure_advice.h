@@ -16,8 +16,8 @@ namespace lzy {
 std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, Action action,
                                const std::string& repeated, bool all_seen);
 
-/// How to move away what has the name of a lost file, such as a directory: a restore does not replace it. Lines, or
-/// nothing. Local; changes nothing.
+/// How to move away what has the name of a lost file, such as a directory: a restore does not replace it. Or what is newer than
+/// most of a set, which can be restored as it was (set_aside.h). Lines, or nothing. Local; changes nothing.
 std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report);
 
 }  // namespace lzy

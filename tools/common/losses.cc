@@ -109,6 +109,7 @@ class Scene {
   Scene(ToolRun& run, const std::vector<DatasetRef>& datasets) : fs_(run.fs()), datasets_(datasets) {
     for (const DatasetRef& dataset : datasets) paths_.insert(PathOf(dataset));
   }
+  bool Has(const CatalogDataset& dataset) const { return paths_.contains(dataset.path); }
   /// Of a set, one member with a sidecar of a set tells of all: tools report what is wrong with sets of which a sidecar is left. If
   /// none is, nothing else tells of a member that is absent, whatever became of the others.
   Presence Of(const CatalogDataset& dataset) {
@@ -200,6 +201,8 @@ std::optional<CatalogLoss> LossOf(ToolRun& run, const CatalogDataset& dataset, c
   if (IsOfCatalog(dataset.path, run.books()->catalog()->path())) return CatalogLoss{dataset.id, Kind::kWanted, "of the catalogue"};
   const Presence presence = scene.Of(dataset);
   if (presence == Presence::kUnknown) return std::nullopt;
+  // A file that was left over from an older set is a member again.
+  if (presence == Presence::kProtected && dataset.uuid.empty() && !scene.Has(dataset)) return CatalogLoss{dataset.id, Kind::kWanted, "member of a set"};
   if (presence == Presence::kProtected) return lasts.empty() ? std::nullopt : std::optional(CatalogLoss{dataset.id, Kind::kBack, ""});
   const Kind kind = presence == Presence::kUnprotected ? Kind::kUnprotected : Kind::kVanished;
   if (lasts == (kind == Kind::kUnprotected ? "unprotected" : "vanished")) return std::nullopt;

@@ -115,7 +115,7 @@ std::string RemedyText(const DatasetReport& report, const Damage& damage, Action
   if (damage.beyond_repair) return "beyond repair";
   // Neither hashes that nobody has can be repaired, nor parity of data that cannot be checked.
   if (report.unjudged && damage.part != DamagePart::kData) return "lzy-protect makes it again";
-  if ((damage.part == DamagePart::kParity && IsEdit(damage.cause)) || WaitsForItsMember(report, damage)) {
+  if ((damage.part == DamagePart::kParity && IsEdit(damage.cause)) || WaitsForEdits(report, damage)) {
     return "the next commit makes it again";
   }
   if (damage.cause == DamageCause::kStale) return "a legitimate change, or damage: see below";
