@@ -266,8 +266,11 @@ class Sets(CliTest):
         for rank in range(3, RANKS):
             os.rename(self.path(f"elsewhere.{rank}"), self.path(f"d/state.{rank}"))
             os.rename(self.path(f".LZY.elsewhere.{rank}"), self.path(f"d/.LZY.state.{rank}"))
-        for path in ("d/state.%r", "d"):
-            self.assertEqual(self.only(self.report(0, "lzy-verify", path))["devices"], 3)
+        self.assertEqual(self.only(self.report(0, "lzy-verify", "d/state.%r"))["devices"], 3)
+        # The others are not protected any more.
+        found = {one["path"]: one["state"] for one in self.report(4, "lzy-verify", "d")["datasets"]}
+        older = {f"d/state.{rank}": "unprotected" for rank in range(3, RANKS)}
+        self.assertEqual(found, {"d/state.%r": "intact"} | older)
 
 
 class Replaced(CliTest):
