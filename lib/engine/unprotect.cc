@@ -10,8 +10,6 @@
 #include "dataset/parts.h"
 #include "dataset/view.h"
 #include "engine/engine.h"
-#include "names/contents.h"
-#include "names/lookup.h"
 #include "names/peek.h"
 
 namespace lzy {
@@ -60,11 +58,6 @@ Status RemoveFor(const Context& context, FileView& file) {
   return context.fs.SyncDirectory(DirectoryOf(file.sidecar_path));
 }
 
-/// Whether `path` is a member of the dataset itself.
-bool IsOneOf(const Context& context, const DatasetRef& dataset, const std::string& path) {
-  return std::ranges::any_of(dataset.members, [&](const auto& member) { return FollowLink(context.fs, member.second) == path; });
-}
-
 /// What all ranks list, without doubles, sorted.
 Result<std::vector<std::string>> GatherPaths(Communicator& comm, const std::vector<std::string>& mine) {
   LZY_ASSIGN_OR_RETURN(std::vector<std::string> paths, UniteRecords(comm, mine));
@@ -73,20 +66,14 @@ Result<std::vector<std::string>> GatherPaths(Communicator& comm, const std::vect
   return paths;
 }
 
-/// Why the sidecars of this process may not go, if they are needed for other files than these: by a set whose member was renamed, or
-/// by a file of another name of which nothing else proves the content.
-Status NeededByOthers(const Context& context, const DatasetRef& dataset, const std::vector<FileView*>& own) {
+/// Why the sidecars of this process may not go, if a set needs them whose member was renamed.
+Status NeededByASet(const Context& context, const DatasetRef& dataset, const std::vector<FileView*>& own) {
   for (const FileView* file : own) {
     const auto peek = PeekSidecar(context.fs, file->sidecar_path);
     if (!peek.ok() || !peek->committed) continue;
     if (dataset.kind == DatasetKind::kShared && peek->kind == DatasetKind::kSet) {
       return {Code::kUnprotected, fmt::format("{}: its sidecar is that of rank {} of the set {}, whose other members may need it; it was not "
                                               "removed. Rename the file back, or --force removes it", file->path, peek->rank, peek->name)};
-    }
-    const auto holder = FindHolder(context.fs, file->sidecar_path, FollowLink(context.fs, file->path), context.options.key.get(), Holders::kProtected);
-    if (holder && holder->proven && !IsOneOf(context, dataset, holder->path)) {
-      return {Code::kUnprotected, fmt::format("{}: its sidecar is all that proves what '{}' holds; it was not removed. First protect that one, or "
-                                              "--force removes it", file->path, holder->path)};
     }
   }
   return Status::Ok();
@@ -98,7 +85,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const UnprotectReq
   if (!request.force && IsNeeded(report)) return Status::Ok();
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {/*write=*/!request.dry_run}));
   const std::vector<FileView*> own = OwnFileViews(context, view);
-  if (!request.force) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return NeededByOthers(context, dataset, own); }));
+  if (!request.force) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return NeededByASet(context, dataset, own); }));
   std::vector<std::string> mine;
   for (const FileView* file : own) std::ranges::move(FilesToRemove(context, *file), std::back_inserter(mine));
   LZY_ASSIGN_OR_RETURN(report.removed, GatherPaths(context.comm, mine));

@@ -459,7 +459,7 @@ DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, cons
     if (second.status.ok()) report = std::move(second);
   }
   // Where nothing may be written, as in a snapshot that is read-only, what is intact needs no repair.
-  if (job.writes() && report.status.code() == Code::kIo && report.damage.empty()) {
+  if (job.writes() && report.status.code() == Code::kIo && report.uuid.empty()) {  // it could not be opened
     Job look = job;
     look.mend = look.record_access = false;
     DatasetReport looked(dataset.path, dataset.kind);

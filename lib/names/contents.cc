@@ -503,10 +503,14 @@ std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path
   return names;
 }
 
-// Where births are told, a renamed file has its sidecar, and is judged by that.
+// Where births are told, a renamed file has its sidecar, and is judged by that. A file that was not changed since it was written (ctime) was
+// not renamed: this spares a look at the directory.
 std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
   const auto stat = fs.Stat(data_path, /*follow=*/false);
-  if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0 || TellsFilesApart(stat->birth_ns)) return std::nullopt;
+  if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0 || TellsFilesApart(stat->birth_ns) ||
+      stat->ctime_ns == stat->mtime_ns) {
+    return std::nullopt;
+  }
   std::optional<std::string> name;
   for (const FormerName& one : CommittedAs(fs, data_path, *stat, "")) {
     const std::string owner = OwnerOf(one.sidecar);

@@ -99,10 +99,25 @@ class OrphanFinder {
         AddKept(path, replaced ? "its file was replaced by one that has another sidecar, but can be rebuilt from it"
                                : "its file is gone, but can be rebuilt from it",
                 replaced ? HowToGetBack(directory.PathOf(owner), path) : HowToDecide(directory.PathOf(owner), *peek));
+      } else if (const auto moved = MovedMember(directory, *peek)) {
+        AddKept(path, reason, "its set may need it, of which this file was a member: " + ShellQuote(*moved));
       } else {
         AddKept(path, reason, WhileLocked(path));
       }
     }
+  }
+
+  /// A file elsewhere that holds what another member of the set was: the set was moved or renamed, and has parity in this sidecar.
+  std::optional<std::string> MovedMember(Directory& directory, const Peek& peek) {
+    if (peek.members == 0) return std::nullopt;
+    for (const std::string& sidecar : directory.Sidecars()) {
+      const auto& other = directory.PeekAt(sidecar);
+      const auto owner = DataPathOf(sidecar);
+      if (!owner || !other.ok() || other->uuid != peek.uuid || other->rank == peek.rank) continue;
+      const auto holder = FindHolder(fs_, directory.PathOf(sidecar), directory.PathOf(*owner), nullptr, Holders::kAll);
+      if (holder && holder->proven) return holder->path;
+    }
+    return std::nullopt;
   }
 
   /// A sidecar that only began to exist, or one set aside while names were exchanged.

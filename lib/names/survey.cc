@@ -388,10 +388,11 @@ Status Survey::TellStray(const Member& member, const std::string& home) {
                         "move it back: mv -n{} {}",
                         member.path, member.peek->rank, set, missing, ShellQuote(DirectoryOf(there) + "/"))};
   }
+  // Nobody reads the data here, so nobody knows whether they are a copy. So nothing is to be removed.
   return {Code::kUnprotected,
-          fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and has this member. Nothing protects this copy; "
-                      "to protect it alone: rm {}; lzy-protect {}",
-                      member.path, member.peek->rank, set, ShellQuote(sidecar), ShellQuote(member.path))};
+          fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and has this member. Nothing protects what is here; "
+                      "if it is a file that you want, copy it to another name, and protect that",
+                      member.path, member.peek->rank, set)};
 }
 
 void Survey::DropStrays(bool reach) {
@@ -400,7 +401,16 @@ void Survey::DropStrays(bool reach) {
   for (const std::string& pattern : set_patterns_) {
     const std::uint32_t members = NewestOf(pattern).members;
     if (!found_.contains(pattern) || 2 * CountOf(pattern) >= members || MembersOf(pattern).empty()) continue;
-    if (const auto home = HomeOfStray(pattern, reach)) strays.emplace(pattern, *home);
+    // If another set is here, too, these are files of it; which set counts is for whoever reads them to say.
+    const Uuid uuid = NewestOf(pattern).uuid;
+    const bool mixed = std::ranges::any_of(MembersOf(pattern), [&](const auto& one) {
+      const auto& peek = one.second.peek;
+      return peek && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid != uuid;
+    });
+    if (mixed) continue;
+    const auto home = HomeOfStray(pattern, reach);
+    const auto directory_of = [](const std::string& one) { return DirectoryOf(ExpandPattern(one, 0)); };
+    if (home && directory_of(*home) != directory_of(pattern)) strays.emplace(pattern, *home);
   }
   for (const auto& [pattern, home] : strays) {
     for (const auto& [rank, member] : MembersOf(pattern)) {
