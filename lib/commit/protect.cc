@@ -266,8 +266,9 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   if (only_access_ && recorded) return true;
 
   if (stale > 0 && !request_.force) {
+    LZY_ASSIGN_OR_RETURN(const bool mixed, IsMixed());
     LZY_ASSIGN_OR_RETURN(const bool needed, ProvesAnother());
-    if (needed) return true;
+    if (needed || mixed) return true;
   }
   WarnOfCommitting(stale, kCommittedStale);
   WarnOfCommitting(at_risk, kCommittedAtRisk);
@@ -315,6 +316,32 @@ Result<bool> Protector::ProvesAnother() {
                            "their contents back. Or --force commits this one as it is", one.file, one.holder)
              : fmt::format("{}: '{}' holds what this file was at its last commit, and nothing else proves that. First commit "
                            "that one, or give the files their contents back", one.file, one.holder));
+  }
+  return !all.empty();
+}
+
+// A member that was moved here from another directory, with its sidecar, may make the set that is here look like an older one. Whoever
+// commits all of it dissolves that set.
+Result<bool> Protector::IsMixed() {
+  struct Member {
+    std::string path;
+    std::uint32_t members = 0;  // of its set
+    LZY_FIELDS(path, members)
+  };
+  std::vector<Member> mine;
+  for (const FileView& file : view_.files()) {
+    if (shared() || file.owner != comm_.rank() || !file.former) continue;
+    const SidecarContents& contents = file.former->contents();
+    const Superblock& sb = contents.superblock;
+    if (sb.kind != DatasetKind::kSet || sb.uuid == view_.superblock.uuid || !HasSizeAndTime(file.stat, sb.stamp)) continue;
+    if (PatternFromTail(file.path, contents.info.name, sb.rank) == ref_.path) mine.push_back({file.path, sb.members});
+  }
+  LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(comm_, mine));
+  for (const Member& one : all) {
+    report_.another = true;
+    report_.warnings.push_back(fmt::format("{}: it is as another set of this name left it, of {} files: members of two sets are mixed here. Move away "
+                                           "those that do not belong here, with their sidecars; or --force commits all as they are",
+                                           one.path, one.members));
   }
   return !all.empty();
 }

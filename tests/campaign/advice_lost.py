@@ -643,6 +643,21 @@ class Proven(Lost):
         world.must("mkdir b && mv s.? b/ && lzy-info --prune .; mv b/s.? . && rm s.2")
         self.judge("lzy-restore 's.%r'", "lzy-verify .", codes=[0, 0])
 
+    def test_a_member_of_another_set_that_was_moved_here_dissolves_no_set(self):
+        world = self.world
+        self.files([f"a/s.{rank}" for rank in range(3)], 9000)
+        world.protect("'a/s.%r'")
+        self.files(["b/s.0", "b/s.1"], 9000)
+        world.protect("'b/s.%r'")
+        whole = hash_of(world.read("a/s.1"))
+        world.must("mv b/s.1 b/.LZY.s.1 a/")
+        done = world.run("lzy-protect 'a/s.%r'")
+        self.assertNotEqual(done.code, 0, world.story())
+        self.assertIn("members of two sets are mixed here", done.text, world.story())
+        world.must("mv a/s.1 a/.LZY.s.1 b/")
+        self.judge("lzy-restore 'a/s.%r'", "lzy-verify .", codes=[0, 0])
+        self.assertEqual(hash_of(world.read("a/s.1")), whole, world.story())
+
     def test_no_sidecar_is_to_be_removed_where_two_sets_exchanged_members(self):
         world = self.world
         self.files(["b/s.0", "b/s.1"], 9000)
