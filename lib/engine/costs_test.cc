@@ -13,7 +13,9 @@
 #include "engine/engine.h"
 #include "engine_fixture.h"
 #include "memory_files.h"
+#include "names/orphans.h"
 #include "passing_files.h"
+#include "sidecar/names.h"
 #include "status_matchers.h"
 #include "thread_communicator.h"
 
@@ -131,6 +133,31 @@ TEST_F(CostsTest, OneFileCostsTheSameWhateverIsBesideIt) {
   if (kSanitized) return;
   Fill(10000);
   EXPECT_EQ(OfOneFile(), few);
+}
+
+// For each orphan, the files around are asked once whether they hold what it proves, and not again for each other one of its set.
+TEST_F(CostsTest, OrphansOfADeletedSetDoNotAskForEachOther) {
+  const auto of_members = [&](std::uint32_t count) {
+    const Scratch alone;
+    DatasetRef set{DatasetKind::kSet, alone / "s.%r", {}, {}};
+    for (std::uint32_t rank = 0; rank < count; ++rank) {
+      set.members[rank] = ExpandPattern(set.path, rank);
+      WriteFile(set.members[rank], Bytes(100, static_cast<std::uint8_t>(rank)));
+      SetMtime(set.members[rank], kLongAgo);
+    }
+    EXPECT_OK(Protect({PosixFileSystem(), alone_, options_}, set, {}).status);
+    for (const auto& [rank, path] : set.members) std::filesystem::remove(path);
+    std::size_t orphans = 0;
+    const std::uint64_t operations = Operations([&](FileSystem& fs) {
+      const auto found = FindOrphans(fs, alone.path());
+      ASSERT_OK(found);
+      orphans = found->size();
+    });
+    EXPECT_EQ(orphans, count);
+    return operations;
+  };
+  const std::uint64_t few = of_members(20), many = of_members(40);
+  EXPECT_LT(many, 6 * few) << few;  // with the third power of the number it would be eight times as many
 }
 
 // Such file systems do not tell which inodes a list has, either. No file of another name can be the one that a sidecar was made

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "base/interval_set.h"
@@ -231,15 +232,17 @@ void TellCommit(const Superblock& sb, DatasetReport& report) {
 
 namespace {
 
-// The first rank between the members of the set and `file`, which matches its pattern, that has no file: `file` cannot become a
-// member then. Of a set that is seen in part, nobody knows.
-std::optional<std::uint32_t> GapBefore(const DatasetView& view, const FileView& file) {
+// The first rank behind the members of the set that has no file: files of higher ranks that match its pattern cannot become members.
+// nullopt: of a set that is seen in part, nobody knows.
+std::optional<std::uint32_t> FirstGap(const DatasetView& view) {
   if (!view.committed || view.IsPartial()) return std::nullopt;
-  for (std::uint32_t rank = view.superblock.members; rank < file.rank; ++rank) {
-    const bool there = std::ranges::any_of(view.extras, [&](const FileView& other) { return other.rank == rank && other.present; });
-    if (!there) return rank;
+  std::set<std::uint32_t> there;
+  for (const FileView& file : view.extras) {
+    if (file.present) there.insert(file.rank);
   }
-  return std::nullopt;
+  std::uint32_t rank = view.superblock.members;
+  while (there.contains(rank)) ++rank;
+  return rank;
 }
 
 }  // namespace
@@ -248,11 +251,12 @@ std::optional<std::uint32_t> GapBefore(const DatasetView& view, const FileView& 
 // time.
 void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   const Superblock& sb = view.superblock;
+  const std::optional<std::uint32_t> gap = FirstGap(view);
   for (const FileView& file : view.extras) {
     if (!file.present || view.IsUnknownMember(file)) continue;
-    const std::optional<std::uint32_t> gap = view.IsLeftover(file) ? std::nullopt : GapBefore(view, file);
     report.warnings.push_back(
-        gap ? fmt::format("{}: matches the set's pattern but is not protected, and there is no member {}. As long as it has this name, lzy-protect "
+        gap && *gap < file.rank && !view.IsLeftover(file)
+            ? fmt::format("{}: matches the set's pattern but is not protected, and there is no member {}. As long as it has this name, lzy-protect "
                           "refuses the set: give it another name, for example: mv -n {} {}", file.path, ExpandPattern(view.ref.path, *gap),
                           ShellQuote(file.path), ShellQuote(file.path + ".away"))
             : fmt::format("{}: {}", file.path,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -107,17 +108,21 @@ class OrphanFinder {
     }
   }
 
-  /// A file elsewhere that holds what another member of the set was: the set was moved or renamed, and has parity in this sidecar.
+  /// A file elsewhere that holds what a member of the set was: the set was moved or renamed, and has parity in its sidecars here. Each
+  /// set of a directory is looked for once.
   std::optional<std::string> MovedMember(Directory& directory, const Peek& peek) {
     if (peek.members == 0) return std::nullopt;
-    for (const std::string& sidecar : directory.Sidecars()) {
+    const auto [at, is_new] = moved_.try_emplace({directory.PathOf(""), peek.uuid});
+    for (const std::string& sidecar : is_new ? directory.Sidecars() : std::vector<std::string>()) {
       const auto& other = directory.PeekAt(sidecar);
       const auto owner = DataPathOf(sidecar);
-      if (!owner || !other.ok() || other->uuid != peek.uuid || other->rank == peek.rank) continue;
+      if (!owner || !other.ok() || other->uuid != peek.uuid) continue;
       const auto holder = FindHolder(fs_, directory.PathOf(sidecar), directory.PathOf(*owner), nullptr, Holders::kAll);
-      if (holder && holder->proven) return holder->path;
+      if (!holder || !holder->proven) continue;
+      at->second = holder->path;
+      break;
     }
-    return std::nullopt;
+    return at->second;
   }
 
   /// A sidecar that only began to exist, or one set aside while names were exchanged.
@@ -283,6 +288,7 @@ class OrphanFinder {
   Survey survey_;
   std::vector<Orphan> found_;
   std::set<std::string> removable_;
+  std::map<std::pair<std::string, Uuid>, std::optional<std::string>> moved_;  // by directory and set: MovedMember
 };
 
 }  // namespace
