@@ -127,11 +127,9 @@ class Around {
   }
   std::shared_ptr<const RecordedMembers> RecordedInReach(FileSystem& fs, const std::string& here) {
     const std::lock_guard lock(mutex_);
-    std::vector<std::string> paths;
-    if (!ReachesBeyond(fs, here)) return std::make_shared<RecordedMembers>(fs, paths);
+    if (!ReachesBeyond(fs, here)) return std::make_shared<RecordedMembers>(fs, std::vector<std::string>());
     if (recorded_in_reach_) return recorded_in_reach_;
-    std::ranges::transform(*reach_sizes_, std::back_inserter(paths), [](const auto& one) { return one.second; });
-    return recorded_in_reach_ = std::make_shared<RecordedMembers>(fs, paths);
+    return recorded_in_reach_ = std::make_shared<RecordedMembers>(fs, sets_in_reach_);
   }
   // All of them, whatever they were committed for. Not read.
   std::vector<std::string> AllInReach(FileSystem& fs, const std::string& here) {
@@ -211,12 +209,15 @@ class Around {
   void LookAtReach(FileSystem& fs) {
     reach_.clear();
     reach_sizes_.emplace();
+    sets_in_reach_.clear();
     for (const std::string& directory : directories_) {
       const auto names = fs.List(directory);
       for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
         if (!DataPathOf(name) && !DataPathOfTemporary(name)) continue;  // those that were set aside prove as well
         const auto peek = PeekSidecar(fs, JoinPath(directory, name));
-        if (peek.ok() && peek->committed) reach_sizes_->emplace(peek->stamp.size, JoinPath(directory, name));
+        if (!peek.ok() || !peek->committed) continue;
+        reach_sizes_->emplace(peek->stamp.size, JoinPath(directory, name));
+        if (peek->kind == DatasetKind::kSet) sets_in_reach_.push_back(JoinPath(directory, name));
       }
     }
   }
@@ -227,6 +228,7 @@ class Around {
   std::set<std::string> directories_, named_;
   std::vector<std::function<std::vector<std::string>()>> more_;
   std::optional<std::multimap<std::uint64_t, std::string>> reach_sizes_;
+  std::vector<std::string> sets_in_reach_;  // those of reach_sizes_ that are of sets
   std::optional<std::multimap<std::uint64_t, std::string>> files_;  // in reach, by size
 };
 
@@ -304,7 +306,8 @@ std::vector<Prover> RecordedProvers(FileSystem& fs, const std::string& data_path
     provers.push_back({.sidecar = record.sidecar, .owner = record.path, .beside = beside, .named = around.IsNamed(DirectoryOf(record.sidecar)),
                        .recorded = true});
   };
-  for (const RecordedMember& one : around.RecordedBeside(fs, directory, look)->OfSize(stat.size, set)) add(one, true);
+  const auto beside = look->HasSetBut(set) ? around.RecordedBeside(fs, directory, look)->OfSize(stat.size, set) : std::vector<RecordedMember>();
+  for (const RecordedMember& one : beside) add(one, true);
   for (const RecordedMember& one : around.RecordedInReach(fs, real)->OfSize(stat.size, set)) {
     if (DirectoryOf(one.sidecar) != real) add(one, false);
   }

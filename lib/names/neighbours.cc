@@ -246,6 +246,10 @@ std::vector<std::string> Neighbours::SidecarsOfSets() const {
   return names;
 }
 
+bool Neighbours::HasSetBut(const Uuid& set) const {
+  return std::ranges::any_of(sidecars_, [&](const Entry& entry) { return entry.status.ok() && entry.of_set && entry.set != set; });
+}
+
 const std::vector<std::string>& Neighbours::MembersAtHome(const Uuid& set) const {
   static const std::vector<std::string> none;
   const auto at = at_home_.find(set);

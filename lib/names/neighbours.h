@@ -53,6 +53,8 @@ class Neighbours {
   std::vector<std::string> SidecarsOfSize(std::uint64_t bytes) const;
   /// Names of sidecars that were committed for members of sets.
   std::vector<std::string> SidecarsOfSets() const;
+  /// Whether there are any of another set than this one.
+  bool HasSetBut(const Uuid& set) const;
   /// Patterns of the sets that have committed sidecars here, from the places of these sidecars.
   const std::vector<std::string>& set_patterns() const { return set_patterns_; }
   /// Members of the set that have the file which they had at their last commit.
