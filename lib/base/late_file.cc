@@ -2,17 +2,35 @@
 
 namespace lzy {
 
-bool MaySeeLate(File& file) {
+namespace {
+
+// The file as a late one; null if it is none.
+LateFile* LateOf(File& file) {
   auto* const late = dynamic_cast<LateFile*>(&file);
-  return late != nullptr && late->may_see_late();
+  return late != nullptr && late->may_see_late() ? late : nullptr;
+}
+
+}  // namespace
+
+bool MaySeeLate(File& file) {
+  return LateOf(file) != nullptr;
 }
 
 void ForgetPages(File& file) {
-  if (MaySeeLate(file)) dynamic_cast<LateFile&>(file).ForgetPages();
+  if (LateFile* const late = LateOf(file)) late->ForgetPages();
 }
 
 Status Refresh(File& file) {
-  return MaySeeLate(file) ? dynamic_cast<LateFile&>(file).Refresh() : Status::Ok();
+  LateFile* const late = LateOf(file);
+  return late != nullptr ? late->Refresh() : Status::Ok();
+}
+
+// A list of the directory brings the names of a node up to date.
+Result<std::unique_ptr<File>> OpenRefreshed(FileSystem& fs, const std::string& path, OpenMode mode, bool follow) {
+  auto file = fs.Open(path, mode, follow);
+  if (!file.ok() || Refresh(**file).code() != Code::kNotFound) return file;
+  (void)fs.List(DirectoryOf(path));
+  return fs.Open(path, mode, follow);
 }
 
 }  // namespace lzy

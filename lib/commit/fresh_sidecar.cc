@@ -62,7 +62,10 @@ Status FreshSidecar::Begin() {
   job_.data = &data_;
   LZY_ASSIGN_OR_RETURN(job_.before, data_.Stat());
   // A copy is on servers of its own. Its bytes are read through `data_`, which may be no file.
-  if (options_.stripe_servers) options_.by_servers.reset(), (void)ApplyServers(context_.fs, like_, job_.before.size, options_);
+  if (options_.stripe_servers) {
+    options_.by_servers.reset();
+    (void)ApplyServers(context_.fs, like_, job_.before.size, options_);
+  }
   LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
   FillShape(context_.fs, options_, DatasetKind::kShared, *layout_, 0, job_, contents_);
   FillSharedShape(*layout_, name_, job_, contents_);

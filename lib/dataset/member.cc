@@ -189,13 +189,10 @@ class MemberOpener {
 
 Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const std::string& path, bool write) {
   const bool follow = kind == DatasetKind::kShared;
-  auto file = fs.Open(path, write ? OpenMode::kReadWrite : OpenMode::kRead, follow);
+  auto file = OpenRefreshed(fs, path, write ? OpenMode::kReadWrite : OpenMode::kRead, follow);
   // Restoring parity of a read-only file needs no more than reading it; a repair will say what it lacks.
   if (!file.ok() && write && file.status().code() == Code::kIo) return fs.Open(path, OpenMode::kRead, follow);
-  // What another node has just replaced or removed may be opened all the same.
-  if (!file.ok() || Refresh(**file).code() != Code::kNotFound) return file;
-  (void)fs.List(DirectoryOf(path));
-  return fs.Open(path, write ? OpenMode::kReadWrite : OpenMode::kRead, follow);
+  return file;
 }
 
 Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::string& path, bool write,

@@ -237,6 +237,13 @@ bool Directory::RecordsItsName(const std::string& sidecar, const Peek& peek) con
   return peek.kind == DatasetKind::kSet ? PatternFromTail(PathOf(*owner), peek.name, peek.rank).has_value() : peek.name == *owner;
 }
 
+bool Directory::IsLinkInPlaceOfFile(const std::string& name) {
+  if (!fs_.ReadLink(PathOf(name)).ok()) return false;
+  const std::string own = kSidecarPrefix + name;
+  const auto& peek = PeekAt(own);
+  return peek.ok() && peek->committed && RecordsItsName(own, *peek);
+}
+
 // By the pattern alone: the other member's own sidecar may be lost.
 bool Directory::NamesMember(const std::string& name, const std::string& owner, const Peek& peek) const {
   if (peek.kind != DatasetKind::kSet) return false;

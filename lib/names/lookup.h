@@ -56,6 +56,9 @@ class Directory {
   /// of its own name; or, where the file system does not tell births, one without a sidecar. It must hold what was
   /// committed, so candidates are read. Remembers the answer (names/contents). Finds no sealed files.
   std::optional<std::string> HomeByContent(const std::string& sidecar);
+  /// Whether `name` is a symbolic link that has the place of a protected file: the sidecar beside it was made for a file of that name. The
+  /// link says nothing about that file.
+  bool IsLinkInPlaceOfFile(const std::string& name);
   /// If the file `name` was another member of its set at the last commit: the name that it had then.
   std::optional<std::string> OtherMemberIn(const std::string& name);
   /// Patterns of the sets that have committed sidecars here, derived from the places of these sidecars. The file `name`,

@@ -268,14 +268,6 @@ std::vector<std::string> NamedBy(const std::string& path) {
   return named;
 }
 
-bool IsLinkInPlaceOfFile(FileSystem& fs, const std::string& path) {
-  if (!fs.ReadLink(path).ok()) return false;
-  const auto own = SidecarPath(path);
-  const auto peek = own.ok() ? PeekSidecar(fs, *own) : Result<Peek>(own.status());
-  if (!peek.ok() || !peek->committed) return false;
-  return peek->kind == DatasetKind::kSet ? PatternFromTail(path, peek->name, peek->rank).has_value() : peek->name == BaseNameOf(path);
-}
-
 std::string DatasetKey(FileSystem& fs, const DatasetRef& dataset) {
   const auto real = [&](const std::string& path) {
     auto resolved = fs.RealPath(path);

@@ -66,10 +66,6 @@ std::vector<std::string> DirectoriesOf(FileSystem& fs, const std::vector<std::st
 /// placeholders or stars begin.
 std::vector<std::string> NamedBy(const std::string& path);
 
-/// Whether `path` is a symbolic link that has the place of a protected file: the sidecar beside it was made for a file of that name. The
-/// link says nothing about that file, so it is not followed. Local.
-bool IsLinkInPlaceOfFile(FileSystem& fs, const std::string& path);
-
 /// A key that is equal for two references to one dataset, however they are written (links, relative paths). Local: it
 /// depends on what this process sees.
 std::string DatasetKey(FileSystem& fs, const DatasetRef& dataset);

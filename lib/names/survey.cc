@@ -7,7 +7,6 @@
 
 #include "base/printable.h"
 #include "names/contents.h"
-#include "names/resolve.h"
 #include "names/set_claim.h"
 #include "names/set_names.h"
 #include "sidecar/names.h"
@@ -121,7 +120,7 @@ Status Survey::AddPath(const std::string& path) {
       AddFile(path);
       return Status::Ok();
   }
-  if (IsLinkInPlaceOfFile(fs_, path)) {
+  if (At(DirectoryOf(path)).IsLinkInPlaceOfFile(BaseNameOf(path))) {
     return {Code::kInvalidArgument, fmt::format("'{}' is a symbolic link in the place of a file that was protected. Remove the link, or give it another "
                                                 "name; or name the file to which it leads", path)};
   }

@@ -188,14 +188,9 @@ Result<Superblock> AgreedSuperblock(File& file) {
 
 namespace {
 
-// What another node has just replaced may be opened all the same, and is gone when it is used. A list of the directory brings its names
-// up to date.
+// Another node may have written it since this one looked last.
 Result<std::shared_ptr<File>> OpenSidecar(FileSystem& fs, const std::string& path, OpenMode mode) {
-  LZY_ASSIGN_OR_RETURN(std::shared_ptr<File> file, fs.Open(path, mode, /*follow=*/false));
-  if (Refresh(*file).code() == Code::kNotFound) {
-    (void)fs.List(DirectoryOf(path));
-    LZY_ASSIGN_OR_RETURN(file, fs.Open(path, mode, /*follow=*/false));
-  }
+  LZY_ASSIGN_OR_RETURN(std::shared_ptr<File> file, OpenRefreshed(fs, path, mode, /*follow=*/false));
   ForgetPages(*file);
   return file;
 }

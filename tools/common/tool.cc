@@ -29,6 +29,7 @@
 #include "common/streams.h"
 #include "merkle/hash.h"
 #include "names/contents.h"
+#include "names/lookup.h"
 #include "objects/name.h"
 #include "request/commit_record.h"
 #include "sidecar/names.h"
@@ -117,9 +118,11 @@ std::vector<std::string> AllNamed(const Tool& tool, std::vector<std::string> pat
   }
   for (const std::string& path : paths) {
     // A link of somebody else is refused, with the reason.
+    const std::string directory = DirectoryOf(path);
     const auto link = PosixFileSystem().Stat(path, /*follow=*/false);
-    if (!tool.reads_through_links && link.ok() && link->uid == geteuid() && IsLinkInPlaceOfFile(PosixFileSystem(), path)) {
-      named.push_back(DirectoryOf(path).empty() ? "." : DirectoryOf(path));
+    const bool is_own = !tool.reads_through_links && link.ok() && link->uid == geteuid();
+    if (is_own && Directory(PosixFileSystem(), directory).IsLinkInPlaceOfFile(BaseNameOf(path))) {
+      named.push_back(directory.empty() ? "." : directory);
     } else {
       std::ranges::move(NamedBy(path), std::back_inserter(named));
     }
