@@ -1,7 +1,7 @@
 // bench_idioms IDIOM FILE BYTES [own]: writes a file of BYTES bytes in all (a multiple of 64 KiB for each rank), opened
 // and written in one of the ways that programs have for it. Whatever the idiom, the file ends up with the same bytes, so
 // root and parity must be the same. Knows nothing about lzy. tests/hooks/idioms_test.py and the script `run` start it
-// with the layer and without, and look at how much of the file the commit reads back (docs/design.md "Capture").
+// with the layer and without, and look at how much of the file the commit reads back (docs/design/commit.md "Capture").
 //
 // With "own", every rank does so with a file of its own, FILE.RANK, which has its part of the bytes.
 //

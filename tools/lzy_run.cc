@@ -36,7 +36,7 @@ constexpr int kExitInternal = 7;
 constexpr int kExitCannotExecute = 126;
 constexpr int kExitNoCommand = 127;
 
-// The preloaded half (docs/design.md §10, "Two halves").
+// The preloaded half (docs/design/hooks.md §10, "Two halves").
 constexpr const char* kLibrary = "liblzy_mpiio.so";
 /// Programs whose names begin like this may be Open MPI's launcher.
 constexpr std::string_view kOpenMpiLaunchers[] = {"mpirun", "mpiexec", "orterun", "prterun"};

@@ -1,5 +1,5 @@
 // lzy-verify: checks data, parity and metadata; with --repair, also repairs damage. The shortest example of a tool
-// (docs/design.md §15).
+// (docs/design/overview.md §15).
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -4,7 +4,7 @@
 // Everything in lib/ reaches storage through these two, so tests can put a file system below it that is in memory,
 // that records, or that fails on purpose. There are two real ones:
 //  - `PosixFileSystem()`: for programs (MPI-IO layer, C API). Symbolic links are followed as in any program.
-//  - `GuardedFileSystem()`: for tools that root may run in directories of other users (docs/design.md §10).
+//  - `GuardedFileSystem()`: for tools that root may run in directories of other users (docs/design/hooks.md §10).
 //
 // Offsets, lengths and sizes are bytes. Times are nanoseconds since 1970-01-01 UTC. All functions are local to the
 // process; none is collective. Errors come back as a Status whose message names the path.
@@ -253,7 +253,7 @@ class FileSystem {
 
 /// The operating system's file system. Lives until the process ends; thread-safe.
 FileSystem& PosixFileSystem();
-/// The same for tools, which root may run in directories where another user can plant anything (docs/design.md §10,
+/// The same for tools, which root may run in directories where another user can plant anything (docs/design/hooks.md §10,
 /// "Hostile directories"). `named` is what the user named: files, directories, and those that patterns begin in.
 /// Thread-safe.
 ///  - Links in `named` are followed, once. Below that no link is followed (kIo), except links to directories that the

@@ -1,4 +1,4 @@
-// Files in directories that other users may write to (docs/design.md §10, "Hostile directories").
+// Files in directories that other users may write to (docs/design/hooks.md §10, "Hostile directories").
 //
 // Root runs the tools in directories whose owners may swap any name at any time, between a check and a use. So names
 // are resolved component by component, each by the descriptor of the previous one (`Follow`). A directory is then used

@@ -1,6 +1,6 @@
 #pragma once
 // Files that other nodes may change, of which this node is told late: clients of network file systems keep sizes, times and small
-// contents for a second or more (docs/design.md §5, "Pages of several nodes").
+// contents for a second or more (docs/design/commit.md §5, "Pages of several nodes").
 
 #include <memory>
 #include <string>

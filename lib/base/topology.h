@@ -1,5 +1,5 @@
 #pragma once
-// How data of one process travel to all others (docs/design.md §2, "Broadcasts"): the names and costs that option
+// How data of one process travel to all others (docs/design/overview.md §2, "Broadcasts"): the names and costs that option
 // `topology` takes (request/options). comm/multicast.h turns them into schedules of messages. Pure; no MPI.
 
 #include <cstdint>

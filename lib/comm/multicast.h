@@ -6,7 +6,7 @@
 // A shape is turned into a schedule, a list of messages. Everything behind MakeSchedule knows no shapes: what runs
 // schedules (transport/multicast_mpi.h), and what computes their times. All functions are local and pure. The same
 // arguments give the same result on all ranks, so ranks need not agree on a schedule. Used by MpiCommunicator; see
-// docs/design.md §2, "Broadcasts".
+// docs/design/overview.md §2, "Broadcasts".
 
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
 #pragma once
-// What a program wrote, compared with what the device has: for option verify-writes (docs/design.md "Verified writes").
+// What a program wrote, compared with what the device has: for option verify-writes (docs/design/repair.md "Verified writes").
 //
 // What it finds is about the way from the program's buffer to the device, and not about the disk alone: an MPI library
 // that exchanges wrongly shows here. The layer writes again, or reports (romio_hooks/epochs/check_commit).

@@ -1,4 +1,4 @@
-// Epochs as the interposition layer begins and abandons them (docs/design.md "Epochs").
+// Epochs as the interposition layer begins and abandons them (docs/design/commit.md "Epochs").
 //
 // The one rule: an intent is durable before the first byte of data changes. So whatever a crash leaves is known to be
 // at risk. Each function takes the lock of the sidecar, changes it, and lets go; no lock is held while the program
@@ -66,7 +66,7 @@ std::optional<EpochStart> FollowToCleanEpoch(FileSystem& fs, const Options& opti
   return FindCleanEpoch(fs, options, data_path);
 }
 
-// The steps of docs/design.md §4, in this order: the sidecar gets the file's name, is locked (and made, with the
+// The steps of docs/design/commit.md §4, in this order: the sidecar gets the file's name, is locked (and made, with the
 // intent in it), is compared with the file, and gets the intent. SetIntent returns after the sync, so the caller may
 // write as soon as this returns.
 Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path,

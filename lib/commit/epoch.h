@@ -1,5 +1,5 @@
 #pragma once
-// Epochs, for the interposition layer (docs/design.md "Epochs"): from the intent before the first write of a file to
+// Epochs, for the interposition layer (docs/design/commit.md "Epochs"): from the intent before the first write of a file to
 // its next commit. Everything here is local to the calling process.
 //
 // romio_hooks/epochs calls BeginEpoch before the first write. The epoch ends with a commit (commit/protect.h), which
@@ -40,8 +40,8 @@ struct EpochStart {
   MadeWith made_with;  ///< the last commit; without one, what the options say
   std::uint64_t generation = 0;  ///< that of the last commit
 };
-/// Before the first write of an epoch (docs/design.md "Epochs"): gives the sidecar of a file that was renamed away its
-/// new name (docs/design.md "Epochs"), compares the stamp, and sets the intent durably (creating a sidecar that holds
+/// Before the first write of an epoch (docs/design/commit.md "Epochs"): gives the sidecar of a file that was renamed away its
+/// new name (docs/design/commit.md "Epochs"), compares the stamp, and sets the intent durably (creating a sidecar that holds
 /// nothing but the intent if there is none). `pattern` is the set's pattern for members, empty for a shared file.
 /// Waits for whoever holds the sidecar's lock up to options.timeout_seconds, then kBusy.
 Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path,

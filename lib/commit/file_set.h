@@ -2,7 +2,7 @@
 // The commit of a file set being made; for protect_set.cc and protect_set_commit.cc only.
 //
 // First it is settled what the set is: members, groups, layouts, shapes of the sidecars (protect_set.cc). Then the set
-// is encoded group by group, and committed in two phases (protect_set_commit.cc; docs/design.md "Sets").
+// is encoded group by group, and committed in two phases (protect_set_commit.cc; docs/design/commit.md "Sets").
 //
 // Every rank knows the facts of all members, so all choose the same groups and layouts. Jobs, sidecars and trees are
 // held by the owner of a member only.

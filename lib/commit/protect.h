@@ -1,5 +1,5 @@
 #pragma once
-// Making or refreshing the sidecars of a dataset: a commit (docs/design.md "A commit").
+// Making or refreshing the sidecars of a dataset: a commit (docs/design/commit.md "A commit").
 //
 // Two kinds of callers. lzy-protect (and the C API) knows nothing of what was written, so everything is examined
 // first. The layer says what was touched, whose intents are its own, and what it captured. Both get the same commit.

@@ -1,5 +1,5 @@
 // Protecting a set: each member is read by its owner, if it was not captured. The ranks of each group add up its parity,
-// and all sidecars are committed in two phases (docs/design.md "Sets"). Here is what comes before encoding: which files are
+// and all sidecars are committed in two phases (docs/design/commit.md "Sets"). Here is what comes before encoding: which files are
 // members, how they are grouped, and whether the sidecars that are there can be updated in place.
 
 #include <fmt/format.h>

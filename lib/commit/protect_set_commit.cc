@@ -1,4 +1,4 @@
-// A set encoded, and committed in two phases (docs/design.md "Sets").
+// A set encoded, and committed in two phases (docs/design/commit.md "Sets").
 //
 // Phase one makes every sidecar durable: prepared in place, or complete under a temporary name. Phase two lets each one
 // count. The first that counts decides for all: whoever finds one member of a new generation and another one prepared

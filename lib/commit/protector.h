@@ -3,7 +3,7 @@
 // in superblocks, publishing, reporting. protect_shared.cc and protect_set.cc add the rest.
 //
 // Flow: Run calls Open, then Protect() of the derived class, which calls the helpers below in the order of
-// docs/design.md §5: JudgeExisting or TakeRequestedRanges, EffectiveOptions, FillShape, HoldToLeaves, CheckReadings,
+// docs/design/commit.md §5: JudgeExisting or TakeRequestedRanges, EffectiveOptions, FillShape, HoldToLeaves, CheckReadings,
 // Publish, FillReport.
 //
 // One object is one call of Protect(). All members are collective over context.comm unless they say "local", and every

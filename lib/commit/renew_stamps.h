@@ -1,5 +1,5 @@
 #pragma once
-// New stamps for files whose content is proven (docs/design.md §8 "Outdated stamps").
+// New stamps for files whose content is proven (docs/design/repair.md §8 "Outdated stamps").
 //
 // After a copy, or out of an archive with times of whole seconds, a file is as committed, but its stamp says something
 // else. Then every later difference looks like an edit, and nothing is repaired. A racy stamp has the same effect. Whoever

@@ -1,5 +1,5 @@
 #pragma once
-// A copy of a file that is proven when it has its name (docs/design.md "Copies").
+// A copy of a file that is proven when it has its name (docs/design/repair.md "Copies").
 //
 // copy/tree calls CopyFile for each file of what the user named. A file is built under a temporary name beside its
 // final one, with its sidecar. Both get their names when everything was read back, is durable, and the source is still

@@ -1,6 +1,6 @@
 #pragma once
 // Copies of files that only other ranks see: one rank reads and proves the source, another one writes and proves the
-// copy (docs/design.md §9, "Copies").
+// copy (docs/design/repair.md §9, "Copies").
 //
 // copy/tree and copy/set use it. A rank that sees the source answers by a SourceServer (remote.cc). The rank that copies
 // has a RemoteSource in place of a LocalSource, and calls the server for ranges of the file (comm/calls.h). It asks

@@ -1,6 +1,6 @@
 #pragma once
 // Option stripe=servers, and what lzy-info tells of servers: which geometry a file gets from its stripes, and what the loss of one
-// server takes from a dataset, its parity included (docs/design.md §3, "Servers of a file system").
+// server takes from a dataset, its parity included (docs/design/overview.md §3, "Servers of a file system").
 
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// Sidecars under their lock (docs/design.md "Locks"), and those that are made only to be locked.
+// Sidecars under their lock (docs/design/commit.md "Locks"), and those that are made only to be locked.
 //
 // Whoever changes a sidecar, or a dataset by it, holds the advisory lock of the sidecar's file. It goes with the
 // object that LockSidecar returns, or when the process dies. A sidecar may be replaced by another file at any time, so

@@ -1,5 +1,5 @@
 #pragma once
-// Which files other ranks may have written through another page cache than this rank's (docs/design.md §5, "Pages of several
+// Which files other ranks may have written through another page cache than this rank's (docs/design/commit.md §5, "Pages of several
 // nodes"). A page cache is that of one mount on one node: what one process puts there, every other one finds.
 //
 // Not by the kind of file system: no list of these is ever complete, and an option of a mount decides as much. By who may

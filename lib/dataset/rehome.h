@@ -1,5 +1,5 @@
 #pragma once
-// Sidecars whose file was renamed follow it (docs/design.md "Epochs").
+// Sidecars whose file was renamed follow it (docs/design/commit.md "Epochs").
 //
 // BeginEpoch, Protect and repairs call it before they lock anything: a lock on a sidecar under a wrong name would be a
 // lock on another file's.

@@ -1,6 +1,6 @@
 #pragma once
 // Which generation of a set counts, by what its sidecars say together; and commits that broke off half-way are
-// completed (docs/design.md "Sets"). Second step of OpenSet.
+// completed (docs/design/commit.md "Sets"). Second step of OpenSet.
 //
 // The rule of the two phases: a generation that any member has committed was prepared by all, so it counts, and members
 // that have it only prepared are completed. A generation that all have only prepared does not count.

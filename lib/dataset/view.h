@@ -122,7 +122,7 @@ struct FileView : FileFacts {
     std::int64_t wall_time_ns = 0;
     friend bool operator==(const Commit&, const Commit&) = default;
   } opened;
-  /// Set by Examine for a file that differs from its sidecar: which file it is (docs/design.md §7, "Owners of sidecars").
+  /// Set by Examine for a file that differs from its sidecar: which file it is (docs/design/commit.md §7, "Owners of sidecars").
   Identity identity;
   /// Committed leaves, as far as known here.
   const Tree* data_tree() const {

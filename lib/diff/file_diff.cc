@@ -50,7 +50,7 @@ Result<std::unique_ptr<Sidecar>> LoadFor(FileSystem& fs, const Options& options,
 }
 
 // Whether the hashes are those of the file as it is. A stamp from within the clock tick of the commit proves nothing
-// (docs/design.md §8).
+// (docs/design/repair.md §8).
 bool IsAsStamped(const Side& side) {
   const Superblock& sb = side.contents().superblock;
   return side.sidecar->committed() && !side.sidecar->intent() && sb.stamp.size == side.stat.size &&

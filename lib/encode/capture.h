@@ -1,6 +1,6 @@
 #pragma once
 // Capture: what one process takes out of its write buffers while it writes a file, so the commit need not read the data
-// back (docs/design.md §4, "Capture"). Gropp, Ross and Miller (§5) found that reading back is most of the
+// back (docs/design/commit.md §4, "Capture"). Gropp, Ross and Miller (§5) found that reading back is most of the
 // cost of lazy redundancy. FIVER found that data are best hashed while they are in memory anyway.
 //
 // Of every block that this process writes whole and once in an epoch, it keeps the hash. Of every row, it keeps the
@@ -18,7 +18,7 @@
 // leaf, and the sum of its row has its share once. A sum that has the share of a block that is no longer captured is
 // spoiled, and is not used. Without parity there are no sums, and nothing to spoil.
 //
-// While the file may turn out to be small, its geometry is not certain (docs/design.md §3). Then all blocks stay open
+// While the file may turn out to be small, its geometry is not certain (docs/design/overview.md §3). Then all blocks stay open
 // until the commit knows the geometry, or until the file is too large for another one.
 
 #include <array>

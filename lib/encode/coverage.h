@@ -1,6 +1,6 @@
 #pragma once
 // Who captured what of a shared file. All ranks find it out together at the commit, and sort the rows by how their
-// parity can be had (docs/design.md §4, "Capture").
+// parity can be had (docs/design/commit.md §4, "Capture").
 //
 // The commit calls ShareCoverage once, then CloseOpen and SortRows. Rows to reread go to EncodePass::Run, gaps to
 // EncodePass::ReadInto, the others to EncodeCaptured. verify-writes uses the coverage, too (commit/check_written.cc).

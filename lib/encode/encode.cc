@@ -229,7 +229,7 @@ Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_
 }
 
 // An untouched block must be what was committed. If it is not, the next of these steps that helps is taken
-// (docs/design.md §5):
+// (docs/design/commit.md §5):
 // 1. Read it again from the device, which may have it right if only the page cache is wrong.
 // 2. Use what was rebuilt of it.
 // 3. Use it as it is, for its row needs some contents. The caller then forsakes the parity of the row (ForsakeParity).

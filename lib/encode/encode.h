@@ -1,6 +1,6 @@
 #pragma once
 // Leaves and parity of a dataset, made by reading its rows: which rows, how they pass through the pipeline, and the
-// trees that come out (docs/design.md §5, steps 3 to 7).
+// trees that come out (docs/design/commit.md §5, steps 3 to 7).
 //
 // commit/ is the caller. It fills one FileJob for each file, asks RowsToEncode for the rows, runs an EncodePass over
 // them, and brings the leaves to the owner of the sidecar (GatherLeaves), which makes the trees (MakeTrees). Rows that
@@ -73,7 +73,7 @@ struct FileJob {
   /// kInternal if a leaf is missing. Local, for the rank that has all leaves.
   Status MakeTrees(const Layout& layout, std::uint32_t f);
   /// Sets `before` and `clock_ns`. Call it before the data are read. Waits until the clock of the file system has left
-  /// the tick of the last modification, so any later one shows in the mtime. Otherwise the stamp is racy (docs/design.md
+  /// the tick of the last modification, so any later one shows in the mtime. Otherwise the stamp is racy (docs/design/repair.md
   /// §8). It does not wait for a clock of whole seconds, nor for a file from the future: these stay racy. `beside`: a file
   /// to ask for that clock (FileSystemClock); null: there is none, so the stamp is racy. `past_cache`: as there. Local.
   Status Settle(File* beside, bool past_cache = false);

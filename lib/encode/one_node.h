@@ -1,7 +1,7 @@
 #pragma once
 // Encoding a group of a set whose members can all be read by all of its ranks through one page cache. Every rank takes
 // rows of its own, as for a shared file, and nothing is reduced. Through MPI, each block would be copied twice; here
-// it is read once (docs/design.md §3, "The row pipeline").
+// it is read once (docs/design/overview.md §3, "The row pipeline").
 //
 // The commit of a set tries this first for each group (commit/protect_set_commit.cc). If it is not possible, it runs
 // EncodePass::Run over the ranks.

@@ -2,7 +2,7 @@
 // Rebuilding of lost blocks, row by row, from the blocks that are left and the parity that was committed.
 //
 // mend/ uses RebuildRows for repairs and restores. A commit uses the rest for blocks that rotted since the last commit
-// (docs/design.md §5, "Rot that a commit finds"): GatherRot, RebuildRot, then encode the rows again, and ForsakeParity
+// (docs/design/commit.md §5, "Rot that a commit finds"): GatherRot, RebuildRot, then encode the rows again, and ForsakeParity
 // for what stays lost. RebuildRot writes no files: its results go into FileJob::rebuilt.
 
 #include <functional>

@@ -1,6 +1,6 @@
 // The crash protocol against a model of power loss (tests/support/power_loss.h): what a run does to storage is recorded, and
 // every prefix of it, with any part of what was not synced, is looked at as an operator would who comes after the
-// crash. The invariants are those of docs/design.md §11, by their letters.
+// crash. The invariants are those of docs/design/overview.md §11, by their letters.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>

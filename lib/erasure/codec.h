@@ -10,7 +10,7 @@
 // (Communicator::ReduceScatterXor) gives the targets.
 //
 // ISA-L is not trusted: a plan is handed out only if it was proven in this process that plans of its kind compute what
-// they should (erasure/proof.h; docs/design.md §3, "Proof of the library").
+// they should (erasure/proof.h; docs/design/overview.md §3, "Proof of the library").
 //
 // docs/format.md §7: with m = 1, parity is the XOR of the data. With m > 1, parity q is the sum over data index j of
 // c(q, j) * data j, where c(q, j) = inverse((n - m + q) XOR j) in GF(256) modulo x^8+x^4+x^3+x^2+1 (0x11d). This is the

@@ -1,5 +1,5 @@
 #pragma once
-// Deals devices to groups across failure domains (docs/design.md §3, "Groups and failure domains"). Called by a
+// Deals devices to groups across failure domains (docs/design/overview.md §3, "Groups and failure domains"). Called by a
 // commit of a new dataset; an existing one keeps the groups that its sidecars record. Pure: all ranks get the same
 // groups from the same domains.
 

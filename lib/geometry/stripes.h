@@ -1,6 +1,6 @@
 #pragma once
 // Stripes of a file system, and what follows from them: a geometry in which one server is one device, and what the loss of
-// one server takes from the rows of a dataset (docs/design.md §3, "Servers of a file system"). Pure: storage/stripes asks
+// one server takes from the rows of a dataset (docs/design/overview.md §3, "Servers of a file system"). Pure: storage/stripes asks
 // the file system.
 
 #include <cstdint>

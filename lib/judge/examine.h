@@ -1,6 +1,6 @@
 #pragma once
 // Reading everything that a dataset has, and judging it: what differs, why, and whether parity can repair it
-// (docs/design.md §8).
+// (docs/design/repair.md §8).
 //
 // Examine reads and finds (examine.cc). CauseOf, LostBlocks and Describe judge (judge.cc); they read nothing and
 // depend on the view and the findings alone, so every rank comes to the same verdict. Verify, protect, repair and heal
@@ -80,7 +80,7 @@ CheckSettings SettingsFor(const Context& context, bool from_disk);
 bool Meets(const std::vector<ByteRange>& ranges, const ByteRange& bytes);
 
 /// How a difference in `file`, somewhere in `bytes` of its data, is to be judged. The first line of the table in
-/// docs/design.md §8 that applies.
+/// docs/design/repair.md §8 that applies.
 DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& bytes);
 
 /// Whether there was a commit, or an epoch began or ended, since this rank opened the files of `view` that it owns: then

@@ -1,4 +1,4 @@
-// What differences mean: damage, an edit, or an epoch that broke off (docs/design.md §8), and the report on them. The
+// What differences mean: damage, an edit, or an epoch that broke off (docs/design/repair.md §8), and the report on them. The
 // order of questions in CauseOf is the order of lines in that table.
 
 #include <fmt/format.h>

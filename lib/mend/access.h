@@ -1,6 +1,6 @@
 #pragma once
 // Who may use a file that is built anew: owner, mode and ACL, as far as somebody vouches for them and nobody has taken them
-// away since (SECURITY.md; docs/design.md "Access"). Local.
+// away since (SECURITY.md; docs/design/hooks.md "Access"). Local.
 
 #include <cstdint>
 #include <set>

@@ -161,7 +161,7 @@ class Healer {
     return Status::Ok();
   }
 
-  // The order of checks is that of docs/design.md §8. What cannot be judged keeps kNotJudged.
+  // The order of checks is that of docs/design/repair.md §8. What cannot be judged keeps kNotJudged.
   Status Judge(Look& look, HealedBlock& block) {
     const Layout& layout = *look.in().layout;
     const FileView& file = look.of();

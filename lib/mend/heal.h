@@ -1,5 +1,5 @@
 #pragma once
-// Single blocks of a protected file given back as they were committed: what option verify-reads needs (docs/design.md
+// Single blocks of a protected file given back as they were committed: what option verify-reads needs (docs/design/repair.md
 // "Verified reads").
 //
 // romio_hooks/disk/read_check finds blocks that a read returned and that do not have their leaf, and asks here.

@@ -1,5 +1,5 @@
 #pragma once
-// Mending what Examine found (docs/design.md §9). Repair, restore and heal call it, under the locks of the dataset.
+// Mending what Examine found (docs/design/repair.md §9). Repair, restore and heal call it, under the locks of the dataset.
 //
 // In come an opened view and the findings, which are the same on all ranks. First everything is planned (mend_plan.h).
 // Then blocks are rebuilt from their rows (encode/rebuild.h): in place if the file is there, else aside. In the end

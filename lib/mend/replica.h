@@ -1,5 +1,5 @@
 #pragma once
-// A replica: another copy of a dataset's files, from which a restore takes what parity cannot give back (docs/design.md
+// A replica: another copy of a dataset's files, from which a restore takes what parity cannot give back (docs/design/repair.md
 // §9, "Replicas").
 //
 // engine/verify calls FindInReplica after Examine. Planner counts what was found as not lost, and Mender copies it.

@@ -1,6 +1,6 @@
 #pragma once
 // Leaves that only the holder of a secret can make, for datasets that somebody might forge: BLAKE2b with a key (RFC
-// 7693; libsodium). docs/format.md §12 says what is made of the secret and how. docs/design.md §12 says what this
+// 7693; libsodium). docs/format.md §12 says what is made of the secret and how. docs/design/commit.md §12 says what this
 // protects against, and what it does not. Option `key` (request/options) gives the secret; storage/, encode/ and
 // sidecar/ use the key.
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which sidecar a file belongs to by its content (docs/design.md §7, "Owners of sidecars").
+// Which sidecar a file belongs to by its content (docs/design/commit.md §7, "Owners of sidecars").
 //
 // lookup.h goes by stamps, and reads no data. After a restore from a backup, or on a file system that does not tell when
 // a file was made, stamps say little: then content decides. The engine asks here if a file differs from the sidecar that

@@ -1,4 +1,4 @@
-// Which sidecar belongs to a file: the table of docs/design.md §7 ("Owners of sidecars"), all of it.
+// Which sidecar belongs to a file: the table of docs/design/commit.md §7 ("Owners of sidecars"), all of it.
 
 #include "names/contents.h"
 

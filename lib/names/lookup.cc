@@ -1,4 +1,4 @@
-// How sidecars and files are matched. The order of checks decides which answer wins, so see docs/design.md §7 first.
+// How sidecars and files are matched. The order of checks decides which answer wins, so see docs/design/commit.md §7 first.
 
 #include "names/lookup.h"
 
@@ -181,7 +181,7 @@ std::optional<std::string> Directory::NameMeantBy(const std::string& sidecar) {
   return of_file && !fs_.Stat(PathOf(peek->name), /*follow=*/false).ok() && SidecarOf(peek->name) == sidecar ? peek->name : DataPathOf(sidecar);
 }
 
-// The table of docs/design.md §7, cheapest and surest first:
+// The table of docs/design/commit.md §7, cheapest and surest first:
 //  1. the file is gone: the sidecar of its name, if there is one, or the one that was exchanged for that;
 //  2. content proved which one it is (names/contents);
 //  3. the sidecar of its name has its stamp;

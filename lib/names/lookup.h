@@ -1,5 +1,5 @@
 #pragma once
-// Which sidecar belongs to which file of a directory (docs/design.md §7, "Owners of sidecars").
+// Which sidecar belongs to which file of a directory (docs/design/commit.md §7, "Owners of sidecars").
 //
 // Files are renamed, swapped and rotated after their commit, and put back from backups, so a name is only the first guess.
 // The sidecar of the own name counts if the file is the one that was committed, or has its size and mtime. Otherwise

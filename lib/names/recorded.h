@@ -1,5 +1,5 @@
 #pragma once
-// What sets record about members whose own sidecars are lost (docs/design.md §7, "Owners of sidecars").
+// What sets record about members whose own sidecars are lost (docs/design/commit.md §7, "Owners of sidecars").
 //
 // The sidecar of each member has the roots of all members of its group (docs/format.md §6). So if the sidecar of one member is lost, the
 // others still prove what it was. names/contents asks here if no sidecar was made for the content of a file.

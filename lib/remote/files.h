@@ -1,5 +1,5 @@
 #pragma once
-// Files that only other ranks see: reading them through calls (comm/calls.h; docs/design.md §9, "Files of other ranks").
+// Files that only other ranks see: reading them through calls (comm/calls.h; docs/design/repair.md §9, "Files of other ranks").
 //
 // diff/ compares copies on two nodes by it, and mend/ takes blocks of a replica on another node. While all ranks are in
 // WithRemoteFiles, each answers others about what it sees itself, and whoever needs files of another rank has them as a

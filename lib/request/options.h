@@ -7,7 +7,7 @@
 // reference to them. Local: ranks may have different options. What all must agree on is compared where it is used: the
 // key in OpenDataset, the geometry in the commit of a set.
 //
-// To add an option: a field here, a row in the table, a line in docs/reference/options.md (docs/design.md §15).
+// To add an option: a field here, a row in the table, a line in docs/reference/options.md (docs/design/overview.md §15).
 
 #include <cstdint>
 #include <functional>

@@ -31,7 +31,7 @@ namespace lzy {
 enum class DatasetState { kIntact, kDamaged, kUnrepairable, kStale, kAtRisk, kUnprotected, kRestored };
 /// Metadata are those of the sidecar, and the spares of it in device directories.
 enum class DamagePart { kData, kParity, kMetadata };
-/// Why a block is not as committed: the line of the table in docs/design.md §8 that applies.
+/// Why a block is not as committed: the line of the table in docs/design/repair.md §8 that applies.
 /// kNotVisible: a member of a set that no process sees, and that may be on another node (report.not_visible).
 /// kEncoding: parity, often with the right hash, that is not what the data of its row give.
 enum class DamageCause { kHash, kUnreadable, kMissing, kStale, kAtRisk, kNotVisible, kEncoding };

@@ -1,6 +1,6 @@
 #pragma once
 // The one retry loop for sums among ranks. Sums that arrive wrong are made again from their sources, until all of them
-// are proven (rows/xor_checks.h; docs/design.md §3, "Proof of sums"). Used by the row pipeline (rows/rows.cc) and by
+// are proven (rows/xor_checks.h; docs/design/overview.md §3, "Proof of sums"). Used by the row pipeline (rows/rows.cc) and by
 // encode/encode_captured.cc.
 //
 // All functions that take a Communicator are collective over it. All ranks make the same number of attempts, since

@@ -1,5 +1,5 @@
 #pragma once
-// The one pipeline behind encoding, repair and restore (docs/design.md §3, "The row pipeline"). For a list of runs of
+// The one pipeline behind encoding, repair and restore (docs/design/overview.md §3, "The row pipeline"). For a list of runs of
 // block rows, sources are read where they are and multiplied by their coefficients. The products are combined over the
 // ranks by ReduceScatterXor, and the targets arrive where they belong.
 //

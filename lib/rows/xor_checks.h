@@ -2,7 +2,7 @@
 // Proof that what ranks added up by ReduceScatterXor is what they contributed.
 //
 // CRC-32C is linear over XOR for equal lengths (merkle/crc32c.h). Ranks contribute to a block after they multiplied
-// by their coefficients. So the XOR of the CRCs of the contributions is the CRC of the result (docs/design.md §3,
+// by their coefficients. So the XOR of the CRCs of the contributions is the CRC of the result (docs/design/overview.md §3,
 // "Proof of sums"). Each contributed block has a check word of 64 bits: its CRC, and a tag of the rank and the
 // exchange. Without the tag, a contribution that is lost together with its check word would not be missed.
 //

@@ -1,5 +1,5 @@
 #pragma once
-// The clock by which a file system stamps its files, for commits (docs/design.md §5, step 3).
+// The clock by which a file system stamps its files, for commits (docs/design/commit.md §5, step 3).
 //
 // Whether an edit shows in the mtime of a file depends on this clock alone. The clock of the node is another one: the
 // server of a network file system has its own, and many file systems keep whole seconds only.

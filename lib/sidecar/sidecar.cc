@@ -3,7 +3,7 @@
 // Where its parts lie: sidecar_places.cc. A commit in place (the compact form has none) runs
 //   WriteOtherCopies (all but copy 0, sync) - NoteDecision (sets) - MakeCount (superblock 0, sync) - FinishCopies.
 // Before MakeCount copy 0 is whole and of the old generation; after it copy 1 is whole and of the new one. So a crash
-// at any point leaves a generation that Load finds. docs/design.md §11 has the invariants;
+// at any point leaves a generation that Load finds. docs/design/overview.md §11 has the invariants;
 // lib/engine/power_loss_test.cc cuts the power between these steps.
 #include "sidecar/sidecar.h"
 

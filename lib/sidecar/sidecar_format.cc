@@ -201,7 +201,7 @@ Status CheckExtents(const Superblock& sb) {
 }
 
 // Only what follows from data and geometry: no names, times or uuid. So equal data protected in the same way have equal
-// dataset roots (docs/design.md §11).
+// dataset roots (docs/design/overview.md §11).
 Hash DatasetRootOf(const Superblock& sb, const Hash& members_root) {
   ByteWriter out;
   out.Put(static_cast<std::uint32_t>(sb.kind));

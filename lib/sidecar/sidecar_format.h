@@ -70,7 +70,7 @@ struct Stamp {
 };
 
 /// Whether a file that has this stamp may have been changed after the commit read it, without a trace in its mtime: within
-/// the tick of the file system's clock in which that commit began (docs/design.md §8). `clock_ns`: the commit clock of the
+/// the tick of the file system's clock in which that commit began (docs/design/repair.md §8). `clock_ns`: the commit clock of the
 /// stamp; 0: there is none.
 constexpr bool IsRacy(const Stamp& stamp, std::int64_t clock_ns) {
   return clock_ns != 0 && stamp.mtime_ns >= clock_ns;

@@ -1,6 +1,6 @@
 #pragma once
 // The parity region of a shared file with device directories: several files, one in each directory, that look like one
-// (docs/format.md §13, docs/design.md §14).
+// (docs/format.md §13, docs/design/commit.md §14).
 //
 // The region's units are dealt to the parts round robin. So everything that reads, checks, makes or mends parity works
 // as if the region were in the sidecar. dataset/parts opens the parts, commit/ makes new ones. A part may be lost:

@@ -2,7 +2,7 @@
 // A file that is read past the page cache of this node.
 //
 // On most file systems of several nodes, a node keeps pages that another node has written since, until it happens to look
-// (docs/design.md §5, "Pages of several nodes"). For bytes that another node may have written, only the file system itself
+// (docs/design/commit.md §5, "Pages of several nodes"). For bytes that another node may have written, only the file system itself
 // can tell.
 
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-// How the file system spreads a file over its servers, as it tells it: Lustre, BeeGFS, GlusterFS, CephFS (docs/design.md §3,
+// How the file system spreads a file over its servers, as it tells it: Lustre, BeeGFS, GlusterFS, CephFS (docs/design/overview.md §3,
 // "Servers of a file system"). No library of these is used. What they say comes from another machine and is hostile: each
 // parser checks every bound.
 //

@@ -1,6 +1,6 @@
 #pragma once
 // Broadcasts over groups of ranks, by MPI messages: the one that executes the schedules of comm/multicast.h, and the
-// one that measures what their cost model needs (docs/design.md §2, "Broadcasts"). MpiCommunicator is the caller.
+// one that measures what their cost model needs (docs/design/overview.md §2, "Broadcasts"). MpiCommunicator is the caller.
 //
 // Both are collective over a communicator of lzy's own, on which no other messages have tag 1, and which has
 // MPI_ERRORS_RETURN.

@@ -193,7 +193,7 @@ const Tuning& CurrentTuning() noexcept {
 }
 
 // The static makes other threads wait for the first one. With sudo, the cache may lie in another user's home, so it
-// is reached through the guarded file system (docs/design.md §10).
+// is reached through the guarded file system (docs/design/hooks.md §10).
 void TuneForWork(std::uint64_t bytes) noexcept {
   if (bytes < kLargeWork) return;
   static const Tuning tuned = [] {

@@ -1,5 +1,5 @@
 #pragma once
-// Sizes that are fastest on this machine (docs/design.md §3, "Tuning"). They are measured in
+// Sizes that are fastest on this machine (docs/design/overview.md §3, "Tuning"). They are measured in
 // some ten milliseconds, kept in a file, and chosen among candidates that are all correct everywhere. They change how
 // fast lzy is, never what it writes. Ranks may have chosen differently, so nothing that ranks must agree on may
 // depend on them.

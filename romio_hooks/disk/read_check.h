@@ -1,5 +1,5 @@
 #pragma once
-// What reads return, compared with what was committed: for option verify-reads (docs/design.md "Verified reads"). Needs
+// What reads return, compared with what was committed: for option verify-reads (docs/design/repair.md "Verified reads"). Needs
 // no MPI. transfers/verifying.cc says where a read has put which bytes of the file, and reports what is found here.
 //
 // Invariant: what matches its leaf is right, whoever writes meanwhile. What differs is judged by HealBlocks

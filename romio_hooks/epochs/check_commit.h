@@ -1,6 +1,6 @@
 #pragma once
 // Option verify-writes: after a commit, what is on the device is compared with what the program has written, while that
-// is still known (docs/design.md "Verified writes").
+// is still known (docs/design/repair.md "Verified writes").
 //
 // Called after the commits of epochs/commit.cc and sets/sets.cc, which pass what was committed. The commit stands,
 // whatever is found. Faults are repaired in this order: from copies of the program's buffers, then from parity.

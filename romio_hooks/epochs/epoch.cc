@@ -112,7 +112,7 @@ void LookAtDisk(OpenFile& file, Part& part) {
   // Truncated behind MPI's back since the epoch began: it may have been shorter than it is now.
   const bool truncated = stat->size < file.epoch.size && !WasResized(part.touched, stat->size);
   part.cover_all |= truncated;
-  // A commit that is not ours: somebody else has the file open, and may have written anything (docs/design.md "Several
+  // A commit that is not ours: somebody else has the file open, and may have written anything (docs/design/commit.md "Several
   // independent writers").
   part.met_commit = part.presence == Part::Presence::kThere && VersionOf(file.path) != file.epoch.version;
   part.cover_all |= part.met_commit;

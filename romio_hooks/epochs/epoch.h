@@ -1,6 +1,6 @@
 #pragma once
 // The epochs of one file, as one rank sees them: beginning and ending them, and what it brings to a commit
-// (docs/design.md "Epochs"). How ranks commit together is in commit.h, and for file sets in sets/sets.h.
+// (docs/design/commit.md "Epochs"). How ranks commit together is in commit.h, and for file sets in sets/sets.h.
 //
 // An epoch begins before its first write: the engine makes an intent durable (BeginEpoch). It ends with a commit
 // (EndEpoch), or without one if nothing was written (TakeIntentBack). Invariant: while a write is under way, an intent

@@ -1,6 +1,6 @@
 #pragma once
 // Finds the MPI library of the program that liblzy_mpiio.so was preloaded into or linked with, and loads the layer that
-// was built for it (docs/design.md "Two halves").
+// was built for it (docs/design/hooks.md "Two halves").
 //
 // exports.cc calls this from every wrapped function. `caller` is always the return address of that function, so it lies
 // in the code that called MPI. Everything here is local, thread-safe and usable before MPI_Init. Nothing throws, and

@@ -10,7 +10,7 @@ namespace lzy::hooks {
 namespace {
 
 /// Says how many bytes have rotted, split by what can be done: blocks with parity left, and blocks whose row was
-/// written over since (docs/design.md "Rot that a commit finds"). It gives the command for each part.
+/// written over since (docs/design/commit.md "Rot that a commit finds"). It gives the command for each part.
 void TellOfDamage(const Options& options, const DatasetReport& report) {
   std::uint64_t bytes = 0;
   std::uint64_t lost = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Copies of committed members to another place, in the background (option drain; docs/design.md "Drains").
+// Copies of committed members to another place, in the background (option drain; docs/design/repair.md "Drains").
 //
 // sets/sets begins one after each commit of a member that option drain names, and waits for them in MPI_Finalize. The
 // copies are made by lzy-copy in processes of low priority, one after the other. The program never waits for them

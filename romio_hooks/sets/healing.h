@@ -1,5 +1,5 @@
 #pragma once
-// Option heal: restores file sets before the program opens them (lzy-run --heal; docs/design.md "Heal at startup").
+// Option heal: restores file sets before the program opens them (lzy-run --heal; docs/design/repair.md "Heal at startup").
 //
 // Sets::Heal calls this in the hook of MPI_Init. That is the one moment at which all ranks are known to make the same
 // calls. Nothing here fails: what cannot be healed is left as it is, and a message says so.

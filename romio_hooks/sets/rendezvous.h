@@ -1,5 +1,5 @@
 #pragma once
-// Meetings of all ranks that may fail: a rank that does not come is named, and nobody waits for ever (docs/design.md
+// Meetings of all ranks that may fail: a rank that does not come is named, and nobody waits for ever (docs/design/commit.md
 // "Sets").
 //
 // The close of a set's member is a local call. A collective operation in it would hang for ever if one rank did not

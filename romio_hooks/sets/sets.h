@@ -1,5 +1,5 @@
 #pragma once
-// File sets: one file for each rank, opened on communicators of one rank, committed together (docs/design.md "Sets").
+// File sets: one file for each rank, opened on communicators of one rank, committed together (docs/design/commit.md "Sets").
 //
 // The hooks of sync and close call Commit for a member. The ranks first meet by messages (Rendezvous), because these
 // calls are local. If all have come, they commit the set in collective calls over a duplicate of MPI_COMM_WORLD. A set

@@ -1,5 +1,5 @@
 #pragma once
-// Takes what a program writes to a file from its buffers (docs/design.md "Capture"). It turns the arguments of a
+// Takes what a program writes to a file from its buffers (docs/design/commit.md "Capture"). It turns the arguments of a
 // write call (buffer, datatype, view, position) into bytes at places in the file, and passes them to the Capture of
 // this rank (encode/capture.h). The hooks in calls/hooks.cc call it; the commit takes the result (TakeCapture).
 //
@@ -52,7 +52,7 @@ class WriteCapture {
   bool only_compare_ = false;           // MPI libraries may write other bytes of such a buffer
 };
 
-/// A blocking write that a thread captures while MPI writes (docs/design.md "Capture"; Arslan and Alhussen: FIVER
+/// A blocking write that a thread captures while MPI writes (docs/design/commit.md "Capture"; Arslan and Alhussen: FIVER
 /// hashes while it transfers). If the thread has a core to itself, the program does not wait for it. The write is
 /// unconfirmed until End.
 class CaptureBeside {

@@ -1,6 +1,6 @@
 #pragma once
 // Option verify-reads: compares what a program has read with what was committed, before the call that completes the
-// read returns. Damaged data are put right (docs/design.md "Verified reads").
+// read returns. Damaged data are put right (docs/design/repair.md "Verified reads").
 //
 // The check looks at the program's buffer, not at the file. So whatever moved the data is checked too, for example
 // another rank that read for this one. This module finds out which bytes of the file are where in the buffer; ReadCheck

@@ -35,7 +35,7 @@ class ToolRun {
   /// Handles all PATHs. Returns the exit code. Collective, called once.
   int Run();
 
-  /// The guarded file system: it follows symbolic links only in what the user named (docs/design.md §10).
+  /// The guarded file system: it follows symbolic links only in what the user named (docs/design/hooks.md §10).
   FileSystem& fs() { return *fs_; }
   Communicator& comm() { return comm_; }
   const Arguments& arguments() const { return arguments_; }

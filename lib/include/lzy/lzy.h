@@ -6,7 +6,7 @@
  * C11 and C++; lzy/exchange.h (messages that are proven) is the other public header. Link with -llzy and the MPI library
  * that liblzy.so was built with.
  * docs/example.c is a whole program. The words used here (dataset, member, device, block, group, ...) are explained in
- * docs/design.md, the options and exit codes in docs/reference/.
+ * docs/design/overview.md, the options and exit codes in docs/reference/.
  *
  * MPI. The operations (lzy_protect, lzy_verify, lzy_repair, lzy_restore, lzy_info, lzy_copy, lzy_diff) are collective over the
  * communicator they are given: all its processes call the same operation with the same paths and options, in the same
