@@ -15,8 +15,8 @@
 namespace lzy {
 namespace {
 
-// By device, as a node may have a file system mounted twice: these mounts have page caches of their own. A rank that cannot
-// tell counts as one that has its own.
+// Includes the device number, because two mounts of one file system on a node have two page caches. A rank that cannot stat
+// its file counts as having a page cache of its own.
 std::string PageCacheOf(File* file, int rank) {
   const auto stat = file == nullptr ? Result<FileStat>(Code::kNotFound, "") : file->StatAtOpening();
   return stat.ok() ? fmt::format("{} device {}", ThisNode(), stat->device) : fmt::format("rank {}", rank);
@@ -39,8 +39,8 @@ Result<bool> OfShared(Communicator& comm, FileView& file) {
   return true;
 }
 
-// Processes of one view have one page cache of each path. Of others this is not looked at member by member, which would be an
-// operation for each of them on every rank.
+// Processes with the same view (FileSystem::View) have the same page cache for each path. Different views are not compared
+// member by member: that would cost every rank an operation for each member.
 Status OfSet(FileSystem& fs, Communicator& comm, DatasetView& view) {
   std::string mine;
   (void)NoThrow([&] { mine = fs.View(); });

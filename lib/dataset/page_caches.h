@@ -1,23 +1,23 @@
 #pragma once
-// Which files other ranks may have written through another page cache than this rank's (docs/design/commit.md §5, "Pages of several
-// nodes"). A page cache is that of one mount on one node: what one process puts there, every other one finds.
+// Finds files that ranks may have written through several page caches (docs/design/commit.md §5, "Pages of several nodes").
+// All processes that use one mount on one node share a page cache.
 //
-// Not by the kind of file system: no list of these is ever complete, and an option of a mount decides as much. By who may
-// have written: if all ranks use one page cache, what they wrote is there.
+// The kind of file system does not decide: no list of kinds is complete, and mount options matter as much. What decides is
+// who may have written. If all ranks share one page cache, it has all that they wrote.
 
 #include "comm/communicator.h"
 #include "dataset/view.h"
 
 namespace lzy {
 
-/// For a commit: makes readings of the data files of `view` go past the page cache (storage/past_cache.h) where ranks have
-/// several page caches of a file, and one of them may have pages that are older than what another one wrote.
-///  - A shared file: all ranks may have written any byte. (Not even a rank's own writes are surely in its cache: MPI lets
-///    other ranks write the data of collective calls.)
-///  - Members of a set: only if it is not said who wrote them (`written_by_owner` is false), and several ranks see them. The
-///    owner's own writes are in its cache.
-/// Who wrote has synced before; ranks open the files after that. True: of a shared file, the ranks have several page caches.
-/// Collective over `comm`.
+/// For a commit: makes reads of the data files of `view` go past the page cache (storage/past_cache.h), if the page cache of
+/// this rank may have pages that are older than what another rank wrote.
+///  - Shared file: if the ranks have several page caches. Any rank may have written any byte. Not even a rank's own writes
+///    are
+/// surely in its cache, because MPI lets other ranks write the data of collective calls.
+///  - Members of a set: only if `written_by_owner` is false, and ranks with another page cache see the member.
+/// The ranks must have synced what they wrote before the view was opened. Returns true if the file is shared and the ranks
+/// have several page caches. Collective over `comm`.
 Result<bool> ReadPastStalePages(FileSystem& fs, Communicator& comm, bool written_by_owner, DatasetView& view);
 
 }  // namespace lzy

@@ -17,7 +17,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Pauses between looks, each more than twice as long as the one before; the first is none.
+// Calls `seen` until it returns true. There is no pause before the first call; each later pause is more than twice as long
+// as the one before.
 template <class Seen>
 void UntilSeen(milliseconds longest, const Seen& seen) {
   for (milliseconds pause{0}; pause < longest; pause = 2 * pause + milliseconds(25)) {
@@ -26,7 +27,7 @@ void UntilSeen(milliseconds longest, const Seen& seen) {
   }
 }
 
-// All pauses together: about three seconds, and one and a half.
+// These make all pauses together about three seconds, and one and a half.
 constexpr milliseconds kPatient{1600}, kShort{800};
 
 }  // namespace
@@ -42,8 +43,7 @@ Status LookAgain(FileSystem& fs, const std::string& directory, const std::functi
   return seen;
 }
 
-// A file that was replaced may be opened all the same, and only asking for something newer tells. A list of the directory brings its
-// names up to date.
+// An open may succeed on a file that was replaced; Refresh finds that out. A list of the directory updates its names.
 Result<std::unique_ptr<File>> OpenNewest(FileSystem& fs, const std::string& path, OpenMode mode) {
   const auto look = [&]() -> Result<std::unique_ptr<File>> {
     LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, mode, /*follow=*/false));
@@ -95,7 +95,8 @@ Status SeeAlike(Communicator& comm, File& file) {
   return status;
 }
 
-// With clocks of whole seconds, a file and the one that it replaced may have the same time.
+// The inode is compared if possible, because with clocks of whole seconds a file and the one that it replaced may have the
+// same time.
 Result<std::unique_ptr<File>> OpenSame(FileSystem& fs, const std::string& path, const FileStat& theirs, bool by_inode, OpenMode mode) {
   std::unique_ptr<File> found;
   LZY_RETURN_IF_ERROR(LookAgain(fs, DirectoryOf(path), [&]() -> Status {
