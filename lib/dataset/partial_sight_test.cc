@@ -44,7 +44,7 @@ class PartialSight : public ::testing::Test {
     for (std::uint32_t rank = 0; rank < kOneEach; ++rank) DiskOf(fmt::format("n{}", rank)).Put(MemberName(rank), content_[rank], kWrittenLongAgo);
     ASSERT_OK(On({"n0", "n1", "n2", "n3"}, [](const Context& c, const DatasetRef& set) { return Protect(c, set, {}); }).status);
   }
-  /// Verifies on these nodes. Each rank sees the members on its node.
+  /// Runs `work` on these nodes. Each rank sees the members on its node.
   DatasetReport On(const NodeNames& nodes, const std::function<DatasetReport(const Context&, const DatasetRef&)>& work) {
     std::vector<MemoryFileSystem*> disks;
     for (const std::string& node : nodes) disks.push_back(&DiskOf(node));
