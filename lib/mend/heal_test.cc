@@ -37,7 +37,7 @@ class Damaged {
     for (const std::string& path : sample_.files) committed_[path] = {ReadFile(path), MtimeOf(path)};
   }
 
-  /// One block of data or parity.
+  /// Corrupts one block of data or parity.
   void RotOne() {
     const std::size_t e = Below(rng_, view_.ensembles.size());
     const Ensemble& ensemble = view_.ensembles[e];
