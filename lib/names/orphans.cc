@@ -18,20 +18,20 @@
 namespace lzy {
 namespace {
 
-/// A file under a temporary name gets its final one within moments, but nobody holds a lock on it until then. So a
-/// file that is younger than this hour counts as in use.
+/// A temporary file gets its final name within moments, but no process holds a lock on it until then. So a file that is
+/// younger than an hour counts as in use.
 constexpr std::int64_t kMomentsNs = 3600ll * 1'000'000'000;
 
 constexpr char kInterrupted[] = "left by a tool or program that was interrupted";
 
-/// Opens a file of lzy's and takes its lock, which is held as long as the File lives. kBusy: somebody else has it.
+/// Opens a file of lzy and locks it as long as the File exists. kBusy: another process has the lock.
 Result<std::unique_ptr<File>> Seize(FileSystem& fs, const std::string& path) {
   LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
   LZY_RETURN_IF_ERROR(file->Lock());
   return file;
 }
 
-/// One walk through a tree. `survey_` answers which sets have which members, also in other directories of the tree.
+/// One walk through a tree. `survey_` finds the members of sets, also in other directories of the tree.
 class OrphanFinder {
  public:
   explicit OrphanFinder(FileSystem& fs) : fs_(fs), survey_(fs, Resolve::kProtected) {}
@@ -44,7 +44,7 @@ class OrphanFinder {
   }
 
  private:
-  // Sidecars that a file uses are not looked at any further. Names() is known to be ok here: Walk has listed it.
+  // Skips sidecars that a file uses. Names() cannot fail here, because Walk has listed the directory.
   void Visit(Directory& directory) {
     for (const std::string& sidecar : directory.Sidecars()) {
       if (directory.UserOf(sidecar)) continue;
@@ -60,7 +60,7 @@ class OrphanFinder {
       } else if (name.starts_with(kCopyPrefix)) {
         AddKept(directory.PathOf(name), "left by a copy that was interrupted", WhileLocked(directory.PathOf(name)));
       } else if (name.starts_with(kJournalPrefix)) {
-        // Its copy has the lock.
+        // The copy itself has the lock.
         const std::string copy = kCopyPrefix + name.substr(sizeof(kJournalPrefix) - 1);
         const std::string kept = (*directory.Names())->contains(copy) ? WhileLocked(directory.PathOf(copy)) : "";
         AddKept(directory.PathOf(name), "left by a copy that was interrupted", kept);
@@ -74,7 +74,7 @@ class OrphanFinder {
     }
   }
 
-  // A sidecar under a final name that no file uses. If it cannot be read, its neighbours may still say that it is a
+  // Visits a sidecar with a final name that no file uses. If it cannot be read, its neighbours may still show that it is a
   // member's.
   void VisitSidecar(Directory& directory, const std::string& sidecar) {
     const std::string owner = *DataPathOf(sidecar);
@@ -82,7 +82,7 @@ class OrphanFinder {
     const bool replaced = (*directory.Names())->contains(owner);
     const auto file = fs_.Stat(directory.PathOf(owner), /*follow=*/false);
     if (replaced && file.ok() && file->type != FileStat::Type::kRegular) {
-      // Nobody has told whether the file is wanted. Until then it may be restored.
+      // It is not known whether the file is wanted. Until then it may be restored.
       return AddKept(path, "something that is no regular file has the name of its file",
                      "to see what can be restored: lzy-verify " + ShellQuote(directory.PathOf(owner)));
     }
@@ -108,8 +108,8 @@ class OrphanFinder {
     }
   }
 
-  /// A file elsewhere that holds what a member of the set was: the set was moved or renamed, and has parity in its sidecars here. Each
-  /// set of a directory is looked for once.
+  /// A file in another place with the content of a member of the set. Then the set was moved or renamed, and has parity in
+  /// its sidecars here. Searches once for each set of a directory.
   std::optional<std::string> MovedMember(Directory& directory, const Peek& peek) {
     if (peek.members == 0) return std::nullopt;
     const auto [at, is_new] = moved_.try_emplace({directory.PathOf(""), peek.uuid});
@@ -125,7 +125,7 @@ class OrphanFinder {
     return at->second;
   }
 
-  /// A sidecar that only began to exist, or one set aside while names were exchanged.
+  /// Visits a sidecar that was being made, or was set aside while names were exchanged.
   void VisitTemporary(Directory& directory, const std::string& sidecar) {
     const std::string path = directory.PathOf(sidecar);
     const auto& peek = directory.PeekAt(sidecar);
@@ -144,20 +144,21 @@ class OrphanFinder {
     AddKept(path, kInterrupted, WhileYoung(path, WhileLocked(path)));
   }
 
-  /// A sidecar being built, or one that was whole before its process ended and that its set may have committed.
+  /// Visits a sidecar that was being built, or that was complete before its process ended and that its set may have
+  /// committed.
   void VisitNew(Directory& directory, const std::string& name) {
     const std::string sidecar = kSidecarPrefix + name.substr(sizeof(kNewSidecarPrefix) - 1);
     const std::string path = directory.PathOf(name);
     const auto& current = directory.PeekAt(sidecar);
     const auto fresh = PeekSidecar(fs_, path);
     const bool of_set = fresh.ok() && fresh->kind == DatasetKind::kSet && fresh->committed;
-    // No sidecar of the final name: the file may have been renamed, with its sidecar. Then nobody can say by a lock on
-    // that whether this one is being built.
+    // Without a sidecar of the final name, the file may have been renamed with its sidecar. Then no lock shows whether this
+    // one is being built.
     const bool alone = current.status().code() == Code::kNotFound;
     if (alone && !of_set) AddKept(path, kInterrupted, WhileYoung(path, WhileLocked(path)));
     if (!current.ok()) return;
-    // A complete new sidecar of a set may have been decided on (docs/format.md §9). It is debris only if the current
-    // one is as new.
+    // A complete new sidecar of a set may have been committed (docs/format.md §9). It can be removed only if the present one
+    // is as new.
     const bool older = of_set && (fresh->uuid == current->uuid ? fresh->generation <= current->generation
                                                                : fresh->wall_time_ns <= current->wall_time_ns);
     if (of_set && !older) return;
@@ -165,8 +166,8 @@ class OrphanFinder {
     AddKept(path, kInterrupted, kept.empty() ? WhileLocked(path) : kept);
   }
 
-  /// A part of the parity of a file in another directory. It may be removed if another encoding of that file has taken
-  /// its place. If the file cannot be found, nobody can tell from here: it may have moved, or not be mounted.
+  /// Visits a part of the parity of a file in another directory. It may be removed if another encoding of the file has
+  /// replaced it. If the file is not found, it may have moved, or not be mounted.
   void VisitPart(const std::string& path) {
     const auto part = PeekSidecar(fs_, path);
     if (!part.ok()) {
@@ -181,7 +182,7 @@ class OrphanFinder {
       const auto sidecar = PeekSidecar(fs_, JoinPath(directory, name));
       if (!sidecar.ok() || sidecar->uuid != part->uuid) continue;
       if (sidecar->parts.id == part->parts.id) return;
-      // A part of a newer generation may be about to count, unless it is old.
+      // A part of a newer generation may be about to be committed, unless it is old.
       superseded |= part->generation <= sidecar->generation || !IsYoung(path);
     }
     if (superseded) {
@@ -192,7 +193,7 @@ class OrphanFinder {
     }
   }
 
-  /// An index of objects belongs to the sidecar of the same name, and is of no use without it. Sidecars were visited before.
+  /// Visits an index of objects. Without the sidecar of the same name it is of no use. Sidecars were visited before.
   void VisitIndex(Directory& directory, const std::string& name) {
     const std::set<std::string>& names = **directory.Names();
     const std::string owner = name.substr(sizeof(kIndexPrefix) - 1), path = directory.PathOf(name);
@@ -201,7 +202,7 @@ class OrphanFinder {
       if (removable_.contains(directory.PathOf(sidecar_of(owner)))) AddKept(path, "its sidecar is an orphan, too", "");
       return;
     }
-    // A member's sidecar can be made again, and then the index counts again.
+    // The sidecar of a member can be made again, and then its index is valid again.
     if (survey_.PatternOfSiblings(directory.PathOf(owner))) return;
     // While it is written, it has one more extension (ReplaceFile).
     const bool written = names.contains(sidecar_of(owner.substr(0, owner.rfind('.'))));
@@ -218,7 +219,7 @@ class OrphanFinder {
            });
   }
 
-  /// True if a member of the set of `peek` may be left. Then the set needs this sidecar: it has parity of the group.
+  /// True if a member of the set of `peek` may exist. Then the set needs this sidecar, which has parity of the group.
   bool SetNeeds(const Peek& peek, const std::string& data) {
     const auto pattern = PatternFromTail(data, peek.name, peek.rank);
     if (!pattern) return true;
@@ -232,8 +233,8 @@ class OrphanFinder {
     return false;
   }
 
-  /// True if there are data that parity alone can rebuild: those of a small file, or of a group with no more data than
-  /// parity. All files of the group are gone.
+  /// True if parity alone can rebuild data: those of a small file, or of a group with no more data than parity. All files of
+  /// the group are gone.
   bool HasAllOfItsGroup(const std::string& path) {
     const auto sidecar = Sidecar::Load(fs_, path, OpenMode::kRead);
     if (!sidecar.ok()) return false;
@@ -243,29 +244,29 @@ class OrphanFinder {
     return layout->unit_rows(0) > 0 && layout->CanRebuild(all, [](std::uint32_t, std::uint64_t) { return false; });
   }
 
-  /// Both ways to go on, for the dataset of this member.
+  /// The commands for both decisions, for the dataset of this member.
   static std::string HowToDecide(const std::string& data, const Peek& peek) {
     std::string dataset = data;
     if (peek.members > 0) dataset = PatternFromTail(data, peek.name, peek.rank).value_or(data);
     return fmt::format("to restore it: lzy-restore {0}; if you deleted it: lzy-protect --remove --force {0}", ShellQuote(dataset));
   }
 
-  // It is the last to know what the file was, so a person decides.
+  // Only this sidecar records what the file was, so the user decides.
   static std::string HowToGetBack(const std::string& data, const std::string& sidecar) {
     const std::string aside = data + ".old";
     return fmt::format("to get it back as {1}: mv -n {0} {2} && lzy-restore {1}; if you do not want it: rm {0}", ShellQuote(sidecar),
                        ShellQuote(aside), ShellQuote(JoinPath(DirectoryOf(data), kSidecarPrefix + BaseNameOf(aside))));
   }
 
-  /// How long a file still counts as young; 0: it does not.
+  /// How long the file still counts as young; 0 if it does not.
   std::int64_t YoungFor(const std::string& path) {
     const auto stat = fs_.Stat(path, /*follow=*/false);
     return stat.ok() ? std::clamp<std::int64_t>(stat->mtime_ns + kMomentsNs - CoarseNowNs(), 0, kMomentsNs) : kMomentsNs;
   }
   bool IsYoung(const std::string& path) { return YoungFor(path) > 0; }
 
-  // Why a file is kept, and until when; empty: it may go. Whoever cannot take the lock, for whatever reason, does not
-  // remove the file.
+  // Why a file is kept, and until when; empty if it may be removed. If the lock cannot be taken for any reason, the file is
+  // kept.
   std::string WhileLocked(const std::string& path) {
     const Status seized = Seize(fs_, path).status();
     if (seized.ok()) return "";
@@ -297,7 +298,7 @@ Result<std::vector<Orphan>> FindOrphans(FileSystem& fs, const std::string& direc
   return OrphanFinder(fs).Find(directory);
 }
 
-// The lock is held while the file is removed, so nobody begins to use it in between.
+// Holds the lock while it removes the file, so that no process begins to use it meanwhile.
 Status RemoveOrphan(FileSystem& fs, const Orphan& orphan) {
   const auto held = Seize(fs, orphan.path);
   if (held.status().code() == Code::kNotFound) return Status::Ok();

@@ -59,7 +59,7 @@ TEST_F(ResolveOrphansTest, SidecarOfAReplacedFileIsAnOrphan) {
   EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.ck"));
 }
 
-// It may be all that is left of the file.
+// The sidecar may be all that is left of the file.
 TEST_F(ResolveOrphansTest, SidecarOfAFileInWhosePlaceThereIsNoFileIsKept) {
   for (const char* path : {"d/a", "d/b", "d/c", "d/other"}) {
     Write(path, path);
@@ -84,7 +84,7 @@ TEST_F(ResolveOrphansTest, SaysHowLongWhatMayBeInUseIsKept) {
 
 TEST_F(ResolveOrphansTest, SidecarThatALaterCommitOfTheMemberReplacedIsAnOrphan) {
   MakeSet("d/s.%r", 3);
-  // Renamed, and one member changed, so that nothing tells that it is the same file; then committed again.
+  // The set was renamed and one member changed, so nothing shows that it is the same file; then it was committed again.
   for (int rank = 0; rank < 3; ++rank) {
     stdfs::rename(fmt::format("d/s.{}", rank), fmt::format("d/t.{}", rank));
     if (rank != 1) stdfs::rename(fmt::format("d/.LZY.s.{}", rank), fmt::format("d/.LZY.t.{}", rank));
@@ -162,7 +162,7 @@ TEST_F(ResolveOrphansTest, AnIndexOfAMemberWaitsForItsSidecar) {
   EXPECT_THAT(Orphans("d"), IsEmpty());
 }
 
-// The file can be rebuilt from the sidecar, so both are for a person to decide.
+// The file can be rebuilt from the sidecar, so the user decides about both.
 TEST_F(ResolveOrphansTest, AnIndexStaysWithASidecarThatIsKept) {
   Write("d/f", std::string(5000, 'x'));
   Options options;
