@@ -1,4 +1,4 @@
-// Sets of which a crash left some members prepared and others committed.
+// Sets in which a crash left some members prepared and others committed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ TEST_F(OrdinaryForm, AGenerationThatOneMemberCommittedCountsForAll) {
   }
 }
 
-// Somebody who begins to write between the crash of a commit and its completion sees the generation before.
+// A program that begins to write between the crash of a commit and its completion sees the previous generation.
 TEST_F(OrdinaryForm, AnIntentOfTheOlderGenerationHoldsAfterRollingForward) {
   for (const bool in_place : {true, false}) {
     SCOPED_TRACE(in_place);

@@ -83,14 +83,14 @@ class Directory {
   /// A file of another name that was changed since the commit of the sidecar (or, if it was never committed, since it was
   /// made). Another sidecar may fit this file better.
   std::optional<std::string> HomeByInode(const std::string& sidecar);
-  /// Whether other members of the set of which `owner` is one still are the files that they were. Then the set was not
-  /// renamed. One member was moved away, and the file that now has its name took its place.
+  /// True if other members of `owner`'s set still have their files. Then the set was not renamed: one member was moved away,
+  /// and the file that now has its name took its place.
   bool OthersAreAtHome(const std::string& owner, const Peek& peek);
-  /// Whether `sidecar` has the name that it had at its commit.
+  /// True if `sidecar` has the name that it had at its commit.
   bool RecordsItsName(const std::string& sidecar, const Peek& peek) const;
-  /// Whether the file that has the name of `sidecar` is there and claims it.
+  /// True if the file of `sidecar`'s own name exists and claims it.
   bool IsClaimed(const std::string& sidecar, const Peek& peek);
-  /// Whether the file `name` claims the sidecar of its own name.
+  /// True if the file `name` claims the sidecar of its own name.
   bool HasOwnSidecar(const std::string& name);
   /// True if `name`, which has the inode of `sidecar`, is another member of its set.
   bool IsExchanged(const std::string& name, const std::string& sidecar, const Peek& peek);

@@ -36,7 +36,7 @@ TEST_F(ResolveOrphansTest, SetWithSurvivorsHasNoOrphans) {
   EXPECT_THAT(Orphans("d"), IsEmpty());
   stdfs::remove("d/s.2");
   EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.s.0", "d/.LZY.s.1", "d/.LZY.s.2"));
-  // The rest may be on other nodes.
+  // The other members may be on other nodes.
   stdfs::remove("d/.LZY.s.1");
   EXPECT_THAT(Orphans("d"), IsEmpty());
 }
@@ -106,7 +106,7 @@ TEST_F(ResolveOrphansTest, DebrisIsFoundAndRemovedUnlessInUse) {
   Write("d/a");
   ProtectShared("d/a");
   for (const char* name : {"d/.LZY-data.a", "d/.LZY-new.a", "d/.LZY-tmp.7.a", "d/.LZY-new.lost"}) Write(name);
-  // Two are too young: one is born under a temporary name, one has no sidecar beside it whose lock would tell whether it
+  // Two files are too young: one has a temporary name, the other has no sidecar beside it whose lock would show whether it
   // is being built.
   EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY-data.a", "d/.LZY-new.a", "(d/.LZY-new.lost)", "(d/.LZY-tmp.7.a)"));
   for (const char* young : {"d/.LZY-tmp.7.a", "d/.LZY-new.lost"}) {
