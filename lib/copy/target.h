@@ -45,7 +45,7 @@ std::vector<CopyChunk> ChunksOf(std::uint64_t offset, ByteSpan bytes);
 class CopyTarget {
  public:
   static constexpr std::uint64_t kBatch = 16u << 20;    ///< bytes that are read back together
-  static constexpr std::uint64_t kWindow = 4 * kBatch;  ///< not less than three batches: the one being filled, and the two that the thread works on
+  static constexpr std::uint64_t kWindow = 4 * kBatch;  ///< at least three batches: one is filled, two are in the thread
   static constexpr int kTries = 3;                      ///< how often a chunk is written again
 
   /// Reads bytes of the source again.

@@ -24,15 +24,13 @@ struct EmptySidecar {
 EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank);
 
 /// Opens the sidecar `path` and locks it. Checks that `path` still means the locked file, then loads the sidecar.
-///  - `data`: the data file, or null. If given, the group and others lose access to the sidecar that they do not have to
-///    `data`.
+///  - `data`: the data file, or null. If given, access to the sidecar is narrowed (NarrowAccess).
 ///  - `create`: if not null, the sidecar is created if it is missing, and replaced if it is ruined. Needs `data`. Any number
-///    of
-/// processes may do this at once.
+///    of processes may do this at once.
 ///  - `timeout_seconds`: how long to wait for another holder of the lock. kBusy after that; the message names the holder.
 ///  - `ruins`: if not null and `create` is null, gets the locked file of a sidecar that is ruined or unreadable. The call
-///    fails all
-/// the same. Errors: kNotFound if there is no sidecar, kBusy, and those of Sidecar::Load.
+///    fails all the same.
+/// Errors: kNotFound if there is no sidecar, kBusy, and those of Sidecar::Load.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const EmptySidecar* create, std::uint32_t timeout_seconds,
                                              std::shared_ptr<File>* ruins = nullptr);
@@ -41,10 +39,10 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
 /// Without, leaves an existing `path` as it is and succeeds. Afterwards `temporary` does not exist, also after a failure.
 Status GiveName(FileSystem& fs, const std::string& temporary, const std::string& path, bool replace);
 
-/// True if `loading` (a status of Sidecar::Load) means that the name leads to something that is no usable sidecar.
+/// True if `loading` (a status of Sidecar::Load) means that something has the name, but is not a usable sidecar.
 bool IsRuined(const Status& loading);
 
-/// Takes from the group and others the access to `sidecar` that they do not have to `data`, because parity reveals data.
+/// Narrows the access of group and others to `sidecar` to the access that they have to `data`, because parity reveals data.
 /// Never grants access. Fails unless the process runs as the owner of the sidecar or as the superuser.
 Status NarrowAccess(File& sidecar, File& data);
 

@@ -13,8 +13,7 @@ namespace lzy {
 /// For a commit: makes reads of the data files of `view` go past the page cache (storage/past_cache.h), if the page cache of
 /// this rank may have pages that are older than what another rank wrote.
 ///  - Shared file: if the ranks have several page caches. Any rank may have written any byte. Not even a rank's own writes
-///    are
-/// surely in its cache, because MPI lets other ranks write the data of collective calls.
+///    are surely in its cache, because MPI lets other ranks write the data of collective calls.
 ///  - Members of a set: only if `written_by_owner` is false, and ranks with another page cache see the member.
 /// The ranks must have synced what they wrote before the view was opened. Returns true if the file is shared and the ranks
 /// have several page caches. Collective over `comm`.

@@ -22,8 +22,8 @@ namespace lzy {
 /// one is not a directory, if two are the same, or if there are not more than `parity`.
 Result<std::vector<std::string>> ResolveDirectories(FileSystem& fs, const Options& options, std::uint32_t parity);
 
-/// The path of each part, by device. A part that is not where `parts` records it gets a path in `named` (option
-/// device-dirs), if `named` has as many directories as are recorded.
+/// The path of each part, by device. If a part does not exist where `parts` records it, its path is in the directory that
+/// `named` (option device-dirs) has for the device, provided that `named` has as many directories as are recorded.
 std::vector<std::string> PartPaths(FileSystem& fs, const Parts& parts, const std::vector<std::string>& named);
 
 /// Opens the parity region of the dataset of `sidecar`. For reading, parts that are missing or whose device failed are null.
@@ -41,15 +41,17 @@ std::string WhyNotMended(FileSystem& fs, const std::string& data_path, Sidecar& 
 Status CreateParts(FileSystem& fs, const SidecarContents& shape, Sidecar& home, const std::vector<std::string>& paths,
                    std::vector<std::string>* made = nullptr);
 
-/// Copies the metadata of `home`, the sidecar beside the file, into every part and syncs the parts. The group and others
-/// lose access to the parts that they do not have to `home`. Continues after a failure, and returns the first one.
+/// Copies the metadata of `home`, the sidecar beside the file, into every part and syncs the parts. Narrows the access of
+/// group and others to the parts to the access that they have to `home`. Continues after a failure, and returns the first
+/// one.
 Status RenewParts(FileSystem& fs, Sidecar& home, const std::vector<std::string>& paths);
 
 /// Compares the metadata of part `part` with `contents`. Returns the differences; empty if there are none.
 std::vector<MetadataDamage> CheckPart(FileSystem& fs, const SidecarContents& contents, const std::string& path, std::uint32_t part);
 
 /// True if the file `data_path` (without symbolic links), whose sidecar has `contents`, owns the parts that `contents`
-/// names. False for a copy of another file and its sidecar, and if lzy cannot tell. Only the owner may write to the parts.
+/// names. Only the owner may write to the parts. False if the file and its sidecar are copies of another file and its
+/// sidecar, and if lzy cannot find out.
 bool OwnsParts(FileSystem& fs, const std::string& data_path, const SidecarContents& contents);
 
 /// Removes parts. Ignores failures: lzy-info --prune finds parts that stay.

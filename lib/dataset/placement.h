@@ -18,18 +18,17 @@ namespace lzy {
 
 /// Where lost members go if nodes have disks of their own.
 enum class Placing {
-  kApart,  ///< to the domain, then node, with the fewest members of the group; then to the node with the fewest members of all groups
+  kApart,   ///< to the domain, then the node, with the fewest members of the group; then to the node with the fewest members of all
   kRoom,   ///< as kApart, but only to nodes with enough free space; the third criterion is the most free space
   kHome,   ///< to the process whose rank is the number of the member, because it will look for it there
 };
 
-/// Which absent members of a set count as lost although their nodes take no part in the command. (They may be on disks of
-/// these nodes.)
+/// Absent members that count as lost although their nodes take no part in the command (and may have them on their disks).
 struct LostNodes {
-  std::vector<std::string> named;  ///< those on these nodes
-  bool all = false;                ///< all
-  /// All, if the command runs on as many nodes as the set was written on: then other nodes have taken the place of lost
-  /// ones.
+  std::vector<std::string> named;  ///< nodes that are gone for good; members on them are lost
+  bool all = false;                ///< all absent members are lost
+  /// All absent members are lost if the command runs on as many nodes as the set was written on: then other nodes have taken
+  /// the place of lost ones.
   bool replaced = false;
 };
 
@@ -64,9 +63,10 @@ struct Places {
 
 /// Chooses a process for each lost member; the result is by rank of the member. Equal arguments give equal results.
 ///
-/// Only processes that reach the directory of a member are considered. Among equally good ones, takes the process whose rank
-/// is the number of the member (modulo the number of processes), else the first. If no process reaches the directory, takes
-/// that process, too. With kRoom, returns kIo and names the first member for which no node has enough free space.
+/// Considers only processes that reach the directory of the member. Among equally good ones, takes the process whose rank is
+/// the number of the member (modulo the number of processes), else the first. If no process reaches the directory, takes the
+/// process with the member's number. With kRoom, returns kIo if no node has enough free space, and names the first member
+/// that does not fit.
 Result<std::map<std::uint32_t, int>> PlaceLost(Places places, const std::vector<LostMember>& lost, Placing placing);
 
 }  // namespace lzy

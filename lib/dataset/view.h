@@ -32,7 +32,7 @@ inline constexpr Hash kNoParityLeaf{
     {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
 /// Why a sidecar cannot be used; the same on every rank. kUnsealed: it is not sealed with the given key, or its contents do
-/// not match the seal. kUnreadable: the device failed, so lzy does not know whether the sidecar is destroyed.
+/// not match its seal. kUnreadable: the device failed, so it is not known whether the sidecar is destroyed.
 enum class SidecarFault : std::uint8_t { kNone = 0, kMissing = 1, kDestroyed = 2, kOutdated = 3, kForeign = 4, kUnsealed = 5,
                                          kUnreadable = 6 };
 
@@ -62,7 +62,7 @@ struct FileFacts {
   std::uint32_t sidecar_uid = 0;  ///< Unix owner of a usable sidecar
   std::uint32_t sidecar_gid = 0;
   std::uint64_t parity_base = 0;  ///< offset of the parity region in FileView::parity()
-  std::vector<std::string> part_paths;  ///< paths of the parts, by device, whether or not they exist; empty: the parity is in the sidecar
+  std::vector<std::string> part_paths;  ///< paths of the parts, by device, also of missing ones; empty: the parity is in the sidecar
   std::uint64_t part_base = 0;          ///< offset of the region in each part
   std::vector<std::string> part_obstacles;  ///< by device: why a repair cannot write the part; empty string: it can
   std::optional<Intent> intent;
@@ -73,7 +73,8 @@ struct FileFacts {
 struct Identity {
   enum class Kind {
     kCommitted,  ///< the committed file, as far as known. Differences are damage or edits
-    kProven,     ///< its content is proven as that of `name`, by another sidecar in reach or by this set. Somebody put it here; it is no damage
+    kProven,     ///< another sidecar in reach, or this set, proves that it has the content of `name`. Somebody put it here; it is not
+                 ///< damaged
     kAnother,    ///< inode or birth differ, the mtime is the committed one, and most blocks differ
     kRenamed,    ///< the file that was committed as `name`, by inode, size and mtime. It was renamed and is damaged
     kUnlike,     ///< inode, birth and mtime are the committed ones, but most blocks differ; and the size differs, or births are
@@ -82,7 +83,7 @@ struct Identity {
   Kind kind = Kind::kCommitted;
   std::string name;
   bool has_free_sidecar = false;  ///< kProven: the proving sidecar may be used for this file (AdoptByContent)
-  bool elsewhere = false;         ///< kProven: the proving sidecar is in another directory that the command names, and not of this set
+  bool elsewhere = false;         ///< kProven: the proving sidecar is in another directory of the command, and not of this set
   bool Is(Kind one) const { return kind == one; }
   /// True if it is another file than the committed one. Without --force, nothing writes to it or commits it.
   bool IsOther() const { return kind == Kind::kProven || kind == Kind::kAnother || kind == Kind::kRenamed; }
@@ -96,8 +97,8 @@ struct FileView : FileFacts {
   std::unique_ptr<PartedFile> parts;  ///< the parity region of a file with device directories
   std::unique_ptr<File> replica;     ///< a copy of the data, from which a restore may take blocks (mend/replica)
   std::shared_ptr<File> held;        ///< the file of an unusable sidecar; it keeps the lock
-  /// A sound sidecar, with its lock, that is not of the dataset that the set is now. It records what was committed of this
-  /// file before.
+  /// A sound sidecar of another dataset, with its lock. The file was committed as a part of that dataset before, and this
+  /// sidecar records its content.
   std::unique_ptr<Sidecar> former;
   /// Leaves that were computed and proven. proven_data: the sidecar is lost, but the data have the root that the other
   /// sidecars of the group record. Both: pages of hashes that no copy of the sidecar had intact were computed again.

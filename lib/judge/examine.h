@@ -21,7 +21,7 @@ struct FileFindings {
   std::vector<BadBlocks> parity;  ///< in the parity region of this file (shared file: the only one)
   std::vector<MetadataDamage> metadata;
   std::uint64_t extra_bytes = 0;  ///< bytes behind the committed end of the data file
-  bool hashes_lost = false;       ///< member: hashes are lost in all copies of the sidecar and cannot be proven, so the sidecar counts as lost
+  bool hashes_lost = false;       ///< member: its sidecar counts as lost, because hashes are lost in all copies and cannot be proven
   bool whole_device = false;      ///< member: all of its data and parity are lost or cannot be proven
   /// Lost blocks of the data that a replica has as they were committed; sorted. FindInReplica (mend/replica) sets it, not
   /// Examine.

@@ -22,12 +22,11 @@ struct Orphan {
 
 /// Finds orphans below `directory`; sorted by path. Orphans are:
 ///  - sidecars whose data file does not exist under any name in their directory, or has another sidecar, and that are not
-///    part of a set with
-/// survivors. If some members of a set cannot be seen from here (other nodes may have them), none of its sidecars is an
-/// orphan, except those that a newer commit of the same member, under another name, replaced;
+///    part of a set with survivors. If some members of a set cannot be seen from here (other nodes may have them), none of
+///    its sidecars is an orphan, except those that a newer commit of the same member, under another name, replaced;
 ///  - files that were being made when their process ended: restored data (.LZY-data.*), copies (.LZY-copy.*,
-///    .LZY-journal.*), new sidecars
-/// (.LZY-new.*, unless their set may have committed them) and temporary sidecars (.LZY-tmp.*);
+///    .LZY-journal.*), new sidecars (.LZY-new.*, unless their set may have committed them) and temporary sidecars
+///    (.LZY-tmp.*);
 ///  - indexes of objects (.LZY-index.*) without a sidecar of the same name that exists or could be made again, or whose
 ///    sidecar is an orphan;
 ///  - parts in device directories that another encoding of their file has replaced, and parts whose file is not found (these

@@ -49,9 +49,9 @@ enum class Resolve {
 ///  - With kProtected: a file or set that is gone, but exists under another name, means the one with the new name; a note
 ///    says so.
 ///  - A file left over from an older, larger version of a set is not a member. If PATH names the set, the set gets a note
-///    about it. If PATH also
-/// leads to this file (a directory), it is an unprotected dataset of its own. If PATH leads to nothing else of the set, or
-/// with kProtectable, it becomes kUnprotected in `troubles`, and nothing overwrites its sidecar.
+///    about it. If PATH also leads to this file (a directory), it is an unprotected dataset of its own. If PATH leads to
+///    nothing else of the set, or with kProtectable, it becomes kUnprotected in `troubles`, and nothing overwrites its
+///    sidecar.
 ///
 /// kInvalidArgument: nothing matches, or the pattern is malformed (the message says what is accepted). kUnprotected: PATH is
 /// a directory without any sidecar below it (kProtected only). Files and directories that cannot be examined (no permission)
