@@ -19,8 +19,8 @@ struct ServersChoice {
   std::optional<StripeLayout> stripes = {};  ///< as the file system reported them; only on the rank that asked
   LZY_FIELDS(geometry, stripe, why_not)
 };
-/// Asks the file system for the stripes of `file` and derives a geometry for `size` bytes. The result keeps the values of
-/// `options` if the file system reports no stripes, or tolerates the loss of a server itself. With device directories, only
+/// Asks the file system for the stripes of `file` and derives a geometry for `size` bytes. If the file system reports no
+/// stripes, or tolerates the loss of a server itself, the result has the values of `options`. With device directories, only
 /// the unit is derived, and only if the stripes give as many devices as there are directories. Local.
 ServersChoice ChooseByServers(FileSystem& fs, File& file, const Options& options, std::uint64_t size);
 /// Calls ChooseByServers and stores the result in `options`. Returns `why_not`.
@@ -40,8 +40,7 @@ ServerOf ServersOf(const Layout& layout, const std::vector<FileView>& files);
 /// Fills in report.stripes. Adds a warning if the loss of one server takes more blocks of a row than parity can rebuild.
 /// Uses only agreed facts. Does nothing if no stripes are known.
 void DescribeServers(const DatasetView& view, DatasetReport& report);
-/// A server that stores data of the file and all copies of some page of its hashes, without copies in device directories.
-/// Empty if there is none.
+/// A server that stores data of the file, and all copies beside the file of some page of its hashes. Empty if there is none.
 std::string ServerOfAllCopies(const FileStripes& stripes, const Superblock& superblock);
 /// Adds a warning, and returns true, if the file has parity but cannot be rebuilt after the loss `worst`. `by_servers`: the
 /// file was made with stripe=servers. `could_be`: stripe=servers would give the file another geometry.

@@ -27,8 +27,8 @@ struct Summary : FileFacts {
              superblock.automatic_block_size, info, written_on)
 };
 
-/// Opens the data file, for reading only if `write` is given but not permitted. Follows symbolic links for shared files, but
-/// not for members of sets.
+/// Opens the data file. If `write` is given but not permitted, opens it for reading. Follows symbolic links for shared
+/// files, but not for members of sets.
 Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const std::string& path, bool write);
 /// Opens the data file and the sidecar of one member into `view`. With `write`, takes the lock of the sidecar. Missing or
 /// damaged files are facts in the result, not errors. Errors: kIo, kBusy, kNewerFormat, and others that prevent every use.

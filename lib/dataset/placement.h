@@ -18,7 +18,7 @@ namespace lzy {
 
 /// Where lost members go if nodes have disks of their own.
 enum class Placing {
-  kApart,   ///< to the domain, then the node, with the fewest members of the group; then to the node with the fewest members of all
+  kApart,  ///< to the domain, then the node, with the fewest members of the group; then to the node with the fewest members of all
   kRoom,   ///< as kApart, but only to nodes with enough free space; the third criterion is the most free space
   kHome,   ///< to the process whose rank is the number of the member, because it will look for it there
 };

@@ -30,13 +30,14 @@ Result<std::unique_ptr<File>> OpenNewest(FileSystem& fs, const std::string& path
 /// link. Local.
 Result<FileStat> StatNewest(FileSystem& fs, const std::string& path);
 
-/// Stats `file` for a verdict on a difference: waits until size or mtime differ from `known`, for as long as nodes keep them
-/// (a second or so). Does not wait if no other node can have changed the file. Local.
+/// Stats `file` for a verdict on a difference. Waits until size or mtime differ from `known`, but not longer than nodes keep
+/// old values (a second or so). Does not wait if no other node can have changed the file. Local.
 Result<FileStat> StatPatiently(File& file, const FileStat& known);
 
-/// Waits until all ranks see the same size and mtime of `file`, the data of a shared file, for about three seconds. The rank
-/// that wrote last sees the true ones, so then all ranks do. After that time, succeeds all the same. Call it after all ranks
-/// have written and synced, if they have several page caches. Collective.
+/// Waits until all ranks see the same size and mtime of `file`, the data of a shared file. The rank that wrote last sees the
+/// right values, so if all ranks see the same, these are right. If the ranks still differ after about three seconds, returns
+/// ok, and they go on with what they see. Call it after all ranks have written and synced, if they have several page caches.
+/// Collective.
 Status SeeAlike(Communicator& comm, File& file);
 
 /// The error for ranks that see different sidecars, for example because a directory is not shared by all nodes.

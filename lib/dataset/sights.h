@@ -1,9 +1,6 @@
 #pragma once
-// Finds out which process sees which members of a set, who owns each member, and who makes those that nobody sees. The first
-// step of OpenSet.
-//
-// Members may be on disks of single nodes, so nothing is known before the ranks have told each other. Functions with a
-// communicator or a context are collective and give all ranks the same result.
+// Finds out which process sees which members of a set, chooses an owner for each member, and gathers the facts by which a
+// process is chosen to make missing members. The first step of OpenSet.
 
 #include <cstdint>
 #include <map>

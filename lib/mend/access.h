@@ -11,8 +11,8 @@
 
 namespace lzy {
 
-/// The Unix owners of the usable sidecars of `ensemble`, from the sidecar files on disk. Without the superuser: nobody else
-/// can forge a superuser's sidecar.
+/// The Unix owners of the usable sidecars of `ensemble`, from the sidecar files on disk. The superuser is left out, because
+/// nobody else can forge a sidecar of the superuser.
 std::set<std::uint32_t> OwnersOfSidecars(const Ensemble& ensemble);
 
 /// Gives `fresh`, which will replace `file`, the access in `record`: but no more than its sidecar allows, and no more than

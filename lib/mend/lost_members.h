@@ -1,6 +1,7 @@
 #pragma once
-// The most frequent loss: whole members of a set are gone, and all others are as committed. Then the survivors are read only
-// once, as sources, and not also before that to examine them. Each source is compared with its hash in any case.
+// Speeds up the most frequent restore: whole members of a set are gone, and all others are as committed. Then the survivors
+// are read only once: Mend reads them as sources and compares each block with its hash, and Examine does not read them
+// before.
 //
 // Restore calls this before Examine (engine/verify.cc). Invariant: a wrong assumption does no harm. It makes a source or a
 // root fail in Mend before any file gets its final name.

@@ -2,9 +2,9 @@
 // Repairs what Examine found (docs/design/repair.md §9). Repair, restore and heal call Mend under the locks of the dataset.
 //
 // The input is an open view and findings, which are the same on all ranks. First everything is planned (mend_plan.h). Then
-// blocks are rebuilt from their rows (encode/rebuild.h): in place if the file exists, else in a new file. New files are read
-// back and compared with their hashes before they get their final names. So if a repair is interrupted, a file is either the
-// old one or the right one. An interrupted repair in place leaves a note (an intent of kind kIntentRepair).
+// blocks are rebuilt from their rows (encode/rebuild.h): in place if the file exists, else in a new file. Written blocks are
+// read back and compared with their hashes. After that, new files get their final names. So after an interrupted repair,
+// each file is the old one or the right one; a repair in place leaves a note (an intent of kind kIntentRepair).
 
 #include <set>
 
@@ -33,7 +33,8 @@ Status AddLostDevices(const DatasetView& view, const MendRequest& request, Findi
 ///  - kBeyondRepair: rows have lost more than parity covers; nothing was written.
 ///  - kWriteFailed: written blocks do not have their hashes.
 ///  - kBusy: another process changed a file meanwhile, or a block is wrong that was right when it was examined.
-///  - kCorrupt, kUnreadable: the same if request.assumed. Call Examine, then call Mend again.
+///  - kCorrupt, kUnreadable: only with request.assumed: a block is wrong that was assumed to be right. Call Examine, then
+///    call Mend again.
 /// After an error, no new file has its final name. Blocks that were repaired in place in other groups stay repaired.
 Status Mend(const Context& context, DatasetView& view, const Findings& findings, const MendRequest& request,
             DatasetReport& report);

@@ -4,7 +4,8 @@
 // rows.
 //
 // Each rank tells the others which files it has open (path, device, inode, trees), and they open the same files. This works
-// only if all ranks see the same files and have memory for the trees. If one rank cannot, none does.
+// only if all ranks see the same files and have memory for the trees. If one rank cannot open the files, no rank works in
+// this way.
 
 #include <memory>
 #include <optional>

@@ -18,7 +18,7 @@ namespace lzy {
 /// What happens to one file and its sidecar. Byte ranges are those of the data file.
 struct FilePlan {
   bool rebuild_data = false;     ///< the whole file, under a temporary name, then renamed
-  bool rebuild_sidecar = false;  ///< likewise
+  bool rebuild_sidecar = false;  ///< the whole sidecar, likewise
   bool data_in_place = false;    ///< only some blocks
   bool parity_in_place = false;
   bool heal_metadata = false;
@@ -56,7 +56,8 @@ Result<MendPlan> PlanMending(const DatasetView& view, const Findings& findings, 
 /// Bytes of data that the plan takes from the replica.
 std::uint64_t BytesFromReplica(const MendPlan& plan);
 
-/// Marks in `report` what has been repaired by `plan`, after it was carried out, and that the file exists again.
+/// Marks the damage in `report` that carrying out `plan` has repaired. Clears report.gone if a lost shared file exists
+/// again.
 void MarkRepaired(const DatasetView& view, const MendPlan& plan, const MendRequest& request, DatasetReport& report);
 
 }  // namespace lzy

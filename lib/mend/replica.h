@@ -35,8 +35,8 @@ struct ReplicaPlace {
 /// (FileView::proven_data). Opens FileView::replica on ranks that need it and see it.
 ///
 /// If no rank that works on a file sees its replica, uses the replica that the first of `place.ranks` sees. If some ranks do
-/// not see it, blocks with edits are left out unless force resets them. Adds sentences about blocks that the replica does
-/// not have to `warnings`. kInvalidArgument if the replica is the file itself. Collective over context.comm; `place`,
+/// not see the replica, edited blocks are left out unless place.force is set. Adds sentences to `warnings` about blocks that
+/// the replica does not have. kInvalidArgument if the replica is the file itself. Collective over context.comm; `place`,
 /// `findings` and `warnings` are the same on all ranks.
 Status FindInReplica(const Context& context, DatasetView& view, ReplicaPlace& place, Findings& findings,
                      std::vector<std::string>& warnings);
