@@ -58,8 +58,9 @@ struct RestoreRequest {
   /// the set is written (report.not_visible). Restore always sets `replaced`.
   LostNodes lost = {};
 };
-/// Makes lost files and sidecars again, and repairs damaged blocks. If that is not possible, writes nothing and returns
-/// kBeyondRepair, unless `salvage` is set.
+/// Makes lost files and sidecars again, and repairs damaged blocks. If anything is beyond repair, writes nothing unless
+/// `salvage` is set: report.state is kUnrepairable, or report.status is kBeyondRepair if only `devices` or `force` ask for
+/// more than parity can rebuild.
 DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request);
 
 /// What Unprotect may remove. It refuses if data could not be repaired without the sidecars.

@@ -22,13 +22,13 @@ constexpr std::uint64_t kSmallFile = 1 << 20;
 
 using EngineCall = std::function<DatasetReport(const Context&, const DatasetRef&)>;
 
-/// Calls `call` for each of `datasets` that is a shared file of at most kSmallFile bytes, that all ranks see alike, and of
-/// which no other is a hard link. Collective. Returns their reports by the index of the dataset, the same on all ranks. The
-/// other datasets have no report; the caller must handle them.
+/// Calls `call` for each of `datasets` that is a shared file of at most kSmallFile bytes, that all ranks see alike, and that
+/// has no hard link among the others. Returns their reports by the index of the dataset, the same on all ranks. Larger and
+/// other datasets get no report; the caller must handle them. Collective.
 ///
 /// `call` gets a Context of one rank and one thread; several threads call it at once. `finished` is called after each
 /// dataset of this rank with its size, by one thread at a time; may be empty. After context.stop returns true, `call` is not
-/// called any more, and the reports of the other datasets have kInterrupted.
+/// called any more, and small datasets that are left get a report with kInterrupted.
 Result<std::vector<std::optional<DatasetReport>>> HandleSmall(const Context& context, std::span<const DatasetRef> datasets,
                                                               const EngineCall& call,
                                                               const std::function<void(std::uint64_t bytes)>& finished);

@@ -29,17 +29,17 @@ Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::
 struct Prover {
   std::string sidecar;  ///< path
   std::string owner;    ///< the data file that has the name of the sidecar
-  /// True if the sidecar may be used for the file: it is in the same directory, is not of a set, and its own file does not
-  /// exist or has another content.
+  /// True if the sidecar may be used for the file: it is in the same directory, is not of a set, and the file of the
+  /// sidecar's name does not exist or has another content.
   bool usable = false;
   bool beside = false;  ///< it is in the directory of the file
   bool named = false;   ///< it is in a directory with datasets that the command names
   bool recorded = false;  ///< it is the sidecar of another member; the owner's own sidecar is lost, but this one records its root
 };
 /// Finds a sidecar other than `own` (a path; may be empty) that proves the content of `data_path`. Searches the directory of
-/// the file and the directories in reach (AddToReach). Prefers a usable one. If there is none, a sidecar of another set
-/// counts that records this content of a member that lost its own; for that, reads the whole file. nullopt if nothing proves
-/// the content. Fails if the file cannot be read.
+/// the file and the directories in reach (AddToReach). Prefers a usable sidecar. If no sidecar was made for this content,
+/// finds one of another set that records it for a member without a sidecar; for this, reads the whole file. nullopt if
+/// nothing proves the content. Fails if the file cannot be read.
 Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
                                          const LeafKey* key);
 /// The files that FindHolder examines.
@@ -55,8 +55,8 @@ struct Holder {
   bool proven = false;  ///< it has the committed content; else it may be the file, damaged since (kAll)
 };
 /// Finds a file other than `except` (a path) that has the content that `sidecar` committed, and not the content of its own
-/// sidecar. Only `sidecar` proves this content. Examines the first 256 files of the committed size beside the sidecar, and
-/// those in reach. nullopt if there is none.
+/// sidecar. If `sidecar` is lost, nothing proves this content any more. Examines the first 256 files of the committed size
+/// beside the sidecar, and those in reach. nullopt if there is none.
 std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
                                  Holders which);
 /// If a usable sidecar of another name proves the content of `data_path` (FindProver), remembers it as the sidecar of this
@@ -74,9 +74,9 @@ struct FormerName {
 /// Finds such sidecars beside the file `data_path`, whose stat is `stat`, other than `except` (a path; may be empty). If
 /// there is one, the file was renamed. Births are compared if they are known.
 std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except);
-/// Finds the committed name of a file without a sidecar that was renamed and damaged, on file systems without births: a
-/// sidecar of another name was committed for its inode, size and mtime, the file of that name is gone, and the content
-/// differs. nullopt if there is none.
+/// For a file without a sidecar, on file systems without births: finds its name at its commit, if it was renamed and damaged
+/// since. That is so if a sidecar of another name was committed for its inode, size and mtime, no file has that name, and
+/// the content differs. Otherwise nullopt.
 std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key);
 /// Remembers that `sidecar` is proven to be that of the file `name`. Both are names in `directory`.
 void RememberProven(FileSystem& fs, const std::string& directory, const std::string& name, const std::string& sidecar);

@@ -49,8 +49,8 @@ class Directory {
   /// The inverse of SidecarOf: the home of `sidecar`, or the file of its own name after an edit. nullopt if that file is
   /// missing or has another sidecar.
   std::optional<std::string> UserOf(const std::string& sidecar);
-  /// The name of the file of a `sidecar` without a home: the file of its own name. If it was exchanged for the sidecar of a
-  /// file that is gone, the recorded name.
+  /// For a `sidecar` without a home: the name of its file. That is the file of its own name, or the recorded one if it was
+  /// exchanged for the sidecar of a file that is gone.
   std::optional<std::string> NameMeantBy(const std::string& sidecar);
   /// For a sidecar without a home, whose file is gone: finds its file by content. Candidates are files with its stamp that
   /// have another sidecar, or, if births are not known, files without a sidecar. They are read and must have the committed

@@ -31,9 +31,10 @@ struct Orphan {
 ///    sidecar is an orphan;
 ///  - parts in device directories that another encoding of their file has replaced, and parts whose file is not found (these
 ///    are kept).
-/// A sidecar from which its file, which is gone, can be rebuilt completely is listed and kept: lzy does not know whether the
-/// file was deleted or lost. A sidecar whose file can be rebuilt from the rest of its set is not an orphan. Fails if any
-/// directory cannot be listed. Takes locks for a moment to find out which files are in use, but changes nothing.
+/// If the file of a sidecar is gone, but can be rebuilt completely from the sidecar, the sidecar is listed and kept: lzy
+/// does not know whether the file was deleted or lost. A sidecar whose file can be rebuilt from the rest of its set is not
+/// an orphan. Fails if any directory cannot be listed. Takes locks for a moment to find out which files are in use, but
+/// changes nothing.
 Result<std::vector<Orphan>> FindOrphans(FileSystem& fs, const std::string& directory);
 
 /// Removes the orphan and syncs the directory. kBusy if another process has its lock. Ok if it does not exist any more.

@@ -24,13 +24,12 @@ struct SetClaim {
 
 /// Returns the index of the claim that counts; nullopt if there are no claims.
 ///
-/// First decides which claims are considered. If a file exists whose sidecar records the pattern, only sidecars that record
-/// it: members of other sets were moved here. Otherwise, if more existing files brought sidecars of one set along than lost
-/// files left sidecars behind, only sidecars of existing files: the set was renamed.
-///
-/// Of these, the newest set counts. Exception: an older set counts if it has more claims among the ranks of the newer one,
-/// or equally many and more of them beside the files that they were made for; then sidecars of the newer set were moved
-/// here. Within a set, the highest generation counts, not the time, because clocks may be set back.
+/// First decides which claims are considered:
+///  - If a file exists whose sidecar records the pattern, only claims that record it are considered. The others are of
+///    members of other sets that were moved here.
+///  - Otherwise, if more existing files brought sidecars of one set along than lost files left sidecars behind, only claims
+///    of existing files are considered. The set was renamed.
+///  - Otherwise all claims are considered.
 std::optional<std::size_t> WhichSetCounts(std::span<const SetClaim> claims);
 
 }  // namespace lzy
