@@ -61,7 +61,7 @@ struct CatalogEvent {
   std::uint32_t device = 0;
   std::uint64_t offset = 0, length = 0;  ///< run: length is the number of bytes that were read
   bool beyond_repair = false;
-  /// Damage: the objects in the range. If a part of a finding was known before: all objects of the finding. At most
+  /// Damage: the objects in the range. If the event is only a part of a finding, it has all objects of the finding. At most
   /// kMostEventObjects (event_objects.h).
   std::vector<DamagedObject> objects = {};
   std::uint64_t objects_left_off = 0;  ///< number of further objects
@@ -109,7 +109,7 @@ struct CatalogLoss {
 /// What was new in a note.
 struct CatalogNews {
   std::vector<Damage> damage;
-  /// Since the last note, it has become beyond repair, or cannot be judged any more.
+  /// Since the last note, the dataset has become beyond repair, or cannot be judged any more.
   bool worse = false;
 };
 
@@ -131,12 +131,13 @@ class Catalog {
   Result<std::vector<CatalogNews>> Note(const std::vector<std::pair<CatalogNote, DatasetReport>>& notes);
   /// Stores a run of a tool: how much it read, and how fast. `how`: its options.
   Status NoteRun(const std::string& tool, std::int64_t now, double seconds, std::uint64_t bytes, const std::string& how);
-  /// Stores losses and returns of datasets, all or none. Losses that already last need not be noted again.
+  /// Stores that datasets were lost or came back, all or none. Losses that already last need not be noted again.
   Status NoteLosses(const std::string& tool, std::int64_t now, const std::vector<CatalogLoss>& losses);
   /// Ends the lasting losses for which `which` returns true, because the user knows them. Returns their number.
   Result<std::size_t> Acknowledge(const std::string& tool, std::int64_t now, const std::function<bool(const CatalogEvent&)>& which);
 
-  /// All datasets, sorted by path. If `directory` is given, only those below it or equal to it; so also below.
+  /// All datasets, sorted by path. If `directory` is given, only those below it or equal to it. The functions below use
+  /// `directory` in the same way.
   Result<std::vector<CatalogDataset>> Datasets(const std::string& directory = "");
   Result<std::optional<CatalogDataset>> Find(const std::string& path);
   /// Lasting damage.

@@ -28,7 +28,7 @@ struct CatalogSummary {
   std::map<std::string, std::uint64_t> states;
   std::uint64_t datasets = 0, bytes = 0, sidecar_bytes = 0;
   std::uint64_t never_verified = 0;
-  std::uint64_t verified_in_future = 0;  ///< number of them with a time after `now`
+  std::uint64_t verified_in_future = 0;  ///< number of datasets whose time of verification is after `now`
   /// The dataset that was verified longest ago. Of those that never were, the one that has been known longest. Null if there
   /// is none.
   const CatalogDataset* oldest = nullptr;

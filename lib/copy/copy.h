@@ -26,7 +26,7 @@ struct CopyRequest {
   bool salvage = false;   ///< copy damaged blocks that cannot be rebuilt as they are
   bool resume = false;    ///< continue an interrupted copy; skip files that are there already
   bool member = false;    ///< the copy is a member of a set: leave an existing sidecar to the commit of the set
-  bool follow = true;     ///< if the destination is a symbolic link: copy to its target; false: replace the link
+  bool follow = true;     ///< if `to` is a symbolic link, copy to its target; false: replace the link
   bool sync_name = true;  ///< sync the directory; false: the caller does
   /// Opens the source. Empty: LocalSource::Open.
   std::function<Result<std::unique_ptr<CopySource>>(const std::string& from)> open = {};

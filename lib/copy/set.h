@@ -25,8 +25,8 @@ struct CopySetReport {
 /// directories of the copies. If all members could be copied, protects the copies together, with the geometry of the source
 /// unless options say otherwise.
 ///
-/// `finished` is called on all ranks for each member, in the order of ranks. Other ranks than those that see its copy may
-/// see a member (copy/remote.h). Collective; to protect the copies, all ranks together must see them. Never throws or
+/// `finished` is called on all ranks for each member, in the order of ranks. A member and its copy may be visible on
+/// different ranks (copy/remote.h). Collective; to protect the copies, all ranks together must see them. Never throws or
 /// prints.
 CopySetReport CopySet(const Context& context, const std::string& from, const std::string& to,
                       const CopyRequest& request, const std::function<void(CopyReport)>& finished);

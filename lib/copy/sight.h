@@ -22,10 +22,10 @@ struct CopySight {
   LZY_FIELDS(targets, sources, apart)
 };
 
-/// Chooses the ranks that copy. If any ranks see both the sources and the destination: those of them that see the same
-/// directory as the first one. If none does: ranks that see the destination copy, and read through ranks that see the
-/// sources. If no rank sees all sources, or none the destination, returns one rank, and PlanCopy reports there what is
-/// missing. Collective.
+/// Chooses the ranks that copy. Collective.
+///  - If some ranks see both the sources and the destination: those of them that see the same directory as the first one.
+///  - Otherwise the ranks that see the destination. They read through ranks that see the sources.
+///  - If no rank sees all sources, or none sees the destination: one rank, on which PlanCopy reports what is missing.
 ///
 /// `destination`: as the user named it; it, or its directory, exists where a rank sees it. To find out which ranks see the
 /// same directory, the first rank creates a file of lzy there for a moment, unless `dry_run`.

@@ -54,7 +54,7 @@ class CopySource {
   virtual bool IsHole(std::uint64_t offset, std::uint64_t length) = 0;
   /// kBusy if the file has changed since it was opened.
   virtual Status CheckUnchanged() = 0;
-  /// True if this process sees the file. Only then have stat().inode and stat().device a meaning here.
+  /// True if this process sees the file. If not, stat().inode and stat().device have no meaning here.
   virtual bool is_local() const = 0;
 
   /// True if an error was caused by a change of the file.

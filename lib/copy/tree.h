@@ -43,9 +43,9 @@ struct CopyPlan {
 /// is a directory and the source is a file. Otherwise the copy gets the name `destination`. If the source is a directory and
 /// this name exists, that is an error unless `resume`, so that the same command always means the same.
 ///
-/// kInvalidArgument: the error above; a source is missing; or the destination is a source or in one. Reads no data and
-/// writes nothing. Local. `is_directory`: set if this process does not see the destination: whether the destination is a
-/// directory on the ranks that see it.
+/// kInvalidArgument: the error above; a source is missing; or the destination is a source or in one. `is_directory`: if this
+/// process does not see the destination, whether it is a directory on the ranks that do; else nullopt. Reads no data and
+/// writes nothing. Local.
 Result<CopyPlan> PlanCopy(FileSystem& fs, const std::vector<std::string>& sources, const std::string& destination,
                           bool resume, std::optional<bool> is_directory = std::nullopt);
 /// Calls PlanCopy on a rank that LookAround chose. Collective; the result is the same on all ranks.

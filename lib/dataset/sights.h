@@ -1,6 +1,9 @@
 #pragma once
 // Finds out which process sees which members of a set, chooses an owner for each member, and gathers the facts by which a
 // process is chosen to make missing members. The first step of OpenSet.
+//
+// Members may be on disks of single nodes, so nothing is known before the ranks have told each other. Functions with a
+// communicator or a context are collective and give all ranks the same result.
 
 #include <cstdint>
 #include <map>

@@ -35,7 +35,7 @@ struct FileMend {
   std::unique_ptr<Sidecar> new_sidecar;
   bool sets_aside = false;  // another sidecar has the name of the new one, and gets a temporary name
   std::unique_ptr<File> own_handle;  // shared file: this rank's handle for writing parity
-  MendOutputs own;  // if this rank has the file open itself
+  MendOutputs own;  // the outputs, if this rank has the file open itself
   MendOutputs* out = &own;
   std::vector<std::vector<RowBlock>> written;  // runs of consecutive blocks that this rank wrote, to be read back
 };
@@ -209,7 +209,7 @@ class Mender {
   std::vector<std::string> made_parts_;  // parts that this rank created
   std::vector<std::string> warnings_;  // of this rank, about files that it wrote
   std::vector<std::vector<FileMend>> mends_;  // by ensemble and file
-  std::vector<Status> copied_;  // by ensemble: what CopyFromReplica returned on this rank
+  std::vector<Status> copied_;  // by ensemble: the result of CopyFromReplica on this rank
   RowStats stats_;
   std::mutex mutex_;  // guards `written` of all files
 };

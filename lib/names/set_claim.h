@@ -30,6 +30,10 @@ struct SetClaim {
 ///  - Otherwise, if more existing files brought sidecars of one set along than lost files left sidecars behind, only claims
 ///    of existing files are considered. The set was renamed.
 ///  - Otherwise all claims are considered.
+///
+/// Of these, the newest set counts. Exception: an older set counts if it has more claims among the ranks of the newer one,
+/// or equally many and more of them beside the files that they were made for. Then sidecars of the newer set were moved
+/// here. Within a set, the highest generation counts, not the latest time, because clocks may be set back.
 std::optional<std::size_t> WhichSetCounts(std::span<const SetClaim> claims);
 
 }  // namespace lzy
