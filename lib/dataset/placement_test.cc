@@ -33,7 +33,7 @@ TEST(PlaceLost, GoesToARankThatReachesTheDirectory) {
   places.sites[1][0].reachable = false;
   EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 0)));
   for (auto& sites : places.sites) sites[0].reachable = false;
-  EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 1)));  // who makes it
+  EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 1)));  // the process that makes it
 }
 
 TEST(PlaceLost, GoesToANodeWithoutMembersOfItsGroup) {

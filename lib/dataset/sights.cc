@@ -38,7 +38,7 @@ struct SeenState {
   }
 };
 
-// The directories where this process could make the members that nobody sees.
+// For each member of `missing`, in this order: the directory where this process would make it.
 Result<std::vector<Site>> LookAtSites(FileSystem& fs, const DatasetRef& ref, const std::vector<LostMember>& missing) {
   std::vector<Site> sites;
   for (const LostMember& member : missing) {

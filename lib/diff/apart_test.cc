@@ -1,4 +1,4 @@
-// Copies, of which no rank sees both: the results are the same as on one node, and hashes travel instead of data.
+// Two copies, where no rank sees both: the results are the same as on one node, and hashes travel instead of data.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -76,7 +76,7 @@ class Differ {
     return done;
   }
 
-  /// Compares sets, of which each rank may see other members. Collective.
+  /// Compares two sets. Each rank may see other members of them. Collective.
   Status Sets(const std::string& a, const std::string& b) {
     report_.kind = DiffKind::kSets;
     std::vector<MemberSight> mine;

@@ -34,7 +34,7 @@ struct HealedBlock {
 
 struct HealRequest {
   std::string path;                   ///< the data file: a shared file, or a member of a set
-  std::uint64_t inode = 0;            ///< if not 0, a file with another inode is not judged
+  std::uint64_t inode = 0;            ///< if not 0: a file with another inode is refused (kUnprotected)
   Uuid uuid{};                        ///< blocks are judged only if the sidecar still has this uuid and generation
   std::uint64_t generation = 0;       ///< 0: any commit
   std::vector<std::uint64_t> blocks;  ///< ascending

@@ -22,15 +22,11 @@ struct SetClaim {
   bool present = true;     ///< its file exists
 };
 
-/// Returns the index of the claim that counts; nullopt if there are no claims.
-///
-/// First decides which claims are considered:
-///  - If a file exists whose sidecar records the pattern, only claims that record it are considered. The others are of
-///    members of other sets that were moved here.
-///  - Otherwise, if more existing files brought sidecars of one set along than lost files left sidecars behind, only claims
-///    of existing files are considered. The set was renamed.
-///  - Otherwise all claims are considered.
-///
+/// Returns the index of the claim that counts; nullopt if there are no claims. Considers only some claims:
+///  - If no claim records the pattern: all.
+///  - If only claims of lost files record it, and one set has more claims of existing files than there are such claims:
+///    those of existing files. That set was renamed to the pattern.
+///  - Otherwise: those that record the pattern. The other files were moved here from other sets.
 /// Of these, the newest set counts. Exception: an older set counts if it has more claims among the ranks of the newer one,
 /// or equally many and more of them beside the files that they were made for. Then sidecars of the newer set were moved
 /// here. Within a set, the highest generation counts, not the latest time, because clocks may be set back.

@@ -313,7 +313,7 @@ Status Survey::AddDirectory(const std::string& given) {
         if (!file) file = directory.HomeByContent(sidecar);
         if (!file && IsOfRenamedSet(directory, sidecar)) continue;  // the other sidecars lead to its set
         if (!file) file = directory.NameMeantBy(sidecar);
-        // A sidecar without a file, of which no file is missing, was replaced by another one.
+        // Not added if that file has another sidecar, which replaced this one.
         if (file && directory.SidecarOf(*file) == sidecar) AddFile(directory.PathOf(*file));
       }
       return;
