@@ -278,7 +278,7 @@ class Documents(unittest.TestCase):
         self.assertIn("block-size", options)
         rows = [line.split("|")[1] for line in text_of("docs/reference/options.md").splitlines()
                 if line.startswith("|")]
-        named = {name.strip() for row in rows for name in row.split(",")}
+        named = {name.strip(" `") for row in rows for name in row.split(",")}
         self.assertEqual(set(), set(options) - named)
 
     def test_files_that_are_named_in_documents_exist(self):
