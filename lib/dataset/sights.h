@@ -25,7 +25,7 @@ struct Sights {
 };
 Result<Sights> GatherSights(Communicator& comm, const DatasetRef& ref);
 
-/// What sidecars tell of where the members of a set were written (docs/design/commit.md §6 "Partial sight").
+/// What sidecars tell of where the members of a set were written (docs/design/commit.md §6, "Members that are not visible").
 struct MemberNodes {
   std::uint32_t count = 0;                    ///< nodes of the whole set; 0: no sidecar tells
   std::map<std::uint32_t, std::string> own;   ///< by rank, as the member's own sidecar says: where it is

@@ -296,7 +296,7 @@ class SetOpener {
     return Status::Ok();
   }
 
-  // docs/design/commit.md §6 "Partial sight": absent members that may be on disks which no process sees.
+  // docs/design/commit.md §6, "Members that are not visible": absent members that may be on disks which no process sees.
   void FindElsewhere() {
     view_.written_on = member_nodes_.count;
     const std::set<std::string> here(nodes_.begin(), nodes_.end());

@@ -1,5 +1,5 @@
 #pragma once
-// One look at all files and sidecars of a directory, kept for those who ask later (docs/design/commit.md §7, "Looks around").
+// One look at all files and sidecars of a directory, kept for those who ask later (docs/design/commit.md §7, "Scans of a directory").
 //
 // A file that has no sidecar of its own name, or one that was made for another file, may have been renamed. Only then
 // does lookup.h ask who its neighbours are. A look costs a few operations for each name in the directory, so it must not
