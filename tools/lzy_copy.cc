@@ -320,6 +320,10 @@ int main(int argc, char** argv) {
   tool.rest = "add --resume to the same command to do the rest";
   Wish wish;
   tool.add_options = [&](lzy::Arguments& arguments) {
+    arguments.SetExitCodes(
+        "0 all copied and proven; 2 a source is damaged beyond repair; 3 bad option or path; 4 with --key, a\n"
+        "source is not sealed; 5 a copy could not be written or proven; 6 a source could not be read; 7 internal or MPI error;\n"
+        "8 out of memory; 9 a source changed during the copy, or may have an edit");
     arguments.AddValues(
         "--verify", "HOW", wish.verify,
         "how the copy is read back: from the device, past the page cache (device, the default), from the page cache "

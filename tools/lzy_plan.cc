@@ -355,6 +355,7 @@ void Show(lzy::ToolRun& run, Wish& wish, const std::string& command) {
 }
 
 void AddOptions(lzy::Arguments& arguments, Wish& wish) {
+  arguments.SetExitCodes("0 done; 3 bad value; 6 a file could not be written or measured; 7 internal error; 8 out of memory");
   const auto add = [&](const char* name, const char* value, Texts& to, const std::string& help, const char* otherwise = "") {
     arguments.AddValues(name, value, to, *otherwise == '\0' ? help : fmt::format("{} (default {})", help, otherwise));
   };

@@ -25,7 +25,8 @@ struct Sights {
 };
 Result<Sights> GatherSights(Communicator& comm, const DatasetRef& ref);
 
-/// The nodes on which the members of a set were written, as sidecars record them (docs/design/commit.md §6 "Partial sight").
+/// The nodes on which the members of a set were written, as sidecars record them (docs/design/commit.md §6, "Members that are
+/// not visible").
 struct MemberNodes {
   std::uint32_t count = 0;                    ///< number of nodes of the whole set; 0: not recorded
   std::map<std::uint32_t, std::string> own;   ///< by rank: as the member's own sidecar records

@@ -298,7 +298,7 @@ class SetOpener {
     return Status::Ok();
   }
 
-  // Finds absent members that may be on disks that no process sees (docs/design/commit.md §6 "Partial sight").
+  // Finds absent members that may be on disks that no process sees (docs/design/commit.md §6, "Members that are not visible").
   void FindElsewhere() {
     view_.written_on = member_nodes_.count;
     const std::set<std::string> here(nodes_.begin(), nodes_.end());

@@ -1,6 +1,6 @@
 #pragma once
-// A look: a snapshot of all files and sidecars of a directory, which later lookups share (docs/design/commit.md §7, "Looks
-// around").
+// A look: a snapshot of all files and sidecars of a directory, which later lookups share (docs/design/commit.md §7, "Scans of a
+// directory").
 //
 // A file without a sidecar of its own name, or whose sidecar was made for another file, may have been renamed. Only then
 // does lookup.h need the neighbours of the file. A look costs a few operations for each name in the directory, so it must

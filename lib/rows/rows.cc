@@ -224,7 +224,7 @@ class Pipeline {
     return true;
   }
 
-  // Buffers that threads use again, because first touches of new memory are slow (docs/performance/profiles.md).
+  // Buffers that threads use again, because first touches of new memory are slow (docs/performance/README.md).
   AlignedBuffer TakeBuffer() {
     const std::lock_guard lock(mutex_);
     if (spare_.empty()) return AlignedBuffer();

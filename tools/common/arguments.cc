@@ -18,10 +18,14 @@ namespace {
 
 // For --help. docs/reference/tools.md "Exit codes" has them in full.
 constexpr const char* kExitCodes =
-    "Exit codes: 0 intact, or repaired; 1 damaged, all of it repairable; 2 damaged beyond repair; 3 bad option or "
-    "path;\n"
-    "4 no usable sidecar; 5 repair, restore or copy failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
-    "memory; 9 stale or at risk: changed since its last commit; 130 and 143 interrupted by SIGINT and SIGTERM.";
+    "0 intact, or repaired; 1 damaged, all of it repairable; 2 damaged beyond repair; 3 bad option or path;\n"
+    "4 no usable sidecar; 5 repair or restore failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
+    "memory; 9 stale or at risk: changed since its last commit";
+
+std::string Footer(const std::string& exit_codes) {
+  return "Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\nExit codes: " + exit_codes +
+         ";\n130 and 143 interrupted by SIGINT and SIGTERM.";
+}
 
 /// CLI11 takes "[a,b]" for a list of two values. A file or a glob may have such a name, so it gets this character in
 /// front while CLI11 has it.
@@ -51,8 +55,7 @@ Arguments::Arguments(const std::string& tool, const std::string& summary, const 
   app_->add_flag("--json", json, "print one JSON document on stdout, and nothing else there");
   app_->add_flag("-q,--quiet", quiet, "print errors only");
   app_->add_flag("--no-progress", no_progress, "show no progress on a terminal");
-  app_->footer(std::string("Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n") +
-              kExitCodes);
+  SetExitCodes(kExitCodes);
   AddTableOptions({"memory", "threads", "topology", "log", "key"});
 }
 
@@ -78,6 +81,10 @@ void Arguments::TakeCommand(const std::string& usage, const std::string& footer)
   app_->description(fmt::format("{} [options] {}\n\n{}", tool_, usage, app_->get_description()));
   app_->prefix_command();
   app_->footer(footer);
+}
+
+void Arguments::SetExitCodes(const std::string& codes) {
+  app_->footer(Footer(codes));
 }
 
 void Arguments::Hide(const std::string& name) {

@@ -44,6 +44,8 @@ class Arguments {
   void AddPaths(const std::function<bool()>& without = {}, const std::string& help = "", bool optional = false);
   /// For lzy-run: the first word that is no option begins a command, as `usage` shows; `footer` is the end of --help.
   void TakeCommand(const std::string& usage, const std::string& footer);
+  /// For a tool whose codes 0 to 9 mean something else than those of lzy-verify: what --help says of them.
+  void SetExitCodes(const std::string& codes);
   /// The option is accepted, but --help does not show it.
   void Hide(const std::string& name);
 
