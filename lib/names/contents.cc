@@ -13,6 +13,7 @@
 #include "names/lookup.h"
 #include "names/neighbours.h"
 #include "names/recorded.h"
+#include "names/set_names.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 
@@ -251,6 +252,14 @@ class ProvenOwners {
     return Find(fs, directory, [&](const auto& entry) { return entry.second.sidecar == sidecar; },
                 [](const auto& entry) { return entry.first; });
   }
+  void RememberUser(LeftBare user) {
+    const std::lock_guard lock(mutex_);
+    users_.push_back(std::move(user));
+  }
+  std::vector<LeftBare> TakeUsers() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(users_, {});
+  }
 
  private:
   struct Proof {
@@ -277,6 +286,7 @@ class ProvenOwners {
   std::atomic<bool> any_ = false;
   std::mutex mutex_;
   std::map<std::string, std::map<std::string, Proof>> owners_;  // by directory and file
+  std::vector<LeftBare> users_;  // before content gave their sidecars to others
 };
 
 // A copy of a rotten file, and a link to it, can be protected, too. That proves nothing: by `own` the file is as it was committed (inode,
@@ -349,11 +359,23 @@ Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_pa
   return provers.empty() ? RecordedProvers(fs, data_path, *stat, peek, look, key) : provers;
 }
 
+// The file that is judged by the sidecar of the prover, for all that stamps tell.
+std::optional<std::string> UserOf(FileSystem& fs, const Prover& prover) {
+  const std::string directory = DirectoryOf(prover.sidecar);
+  const auto user = Directory(fs, directory).UserOf(BaseNameOf(prover.sidecar));
+  return user ? std::optional(JoinPath(directory, *user)) : std::nullopt;
+}
+
 // Whether the sidecar may be used for another file than that of its name. A set is protected as a whole, so its members
 // keep theirs. A file that was edited in place keeps its own, too.
 Result<bool> IsFree(FileSystem& fs, const Prover& prover, const LeafKey* key) {
   const auto peek = PeekSidecar(fs, prover.sidecar);
   if (!peek.ok() || peek->kind == DatasetKind::kSet) return false;
+  // Sidecars may have been exchanged: it is that of a third file, which is as it was committed.
+  if (const auto user = UserOf(fs, prover); user && *user != prover.owner) {
+    LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, *user, prover.sidecar, key));
+    if (holds) return false;
+  }
   const auto owner = fs.Stat(prover.owner, /*follow=*/false);
   if (!owner.ok() || owner->type != FileStat::Type::kRegular) return true;
   if (MayBe(*owner, peek->stamp)) return false;
@@ -362,6 +384,13 @@ Result<bool> IsFree(FileSystem& fs, const Prover& prover, const LeafKey* key) {
   // It may be the rotten original, put back from a backup, of which the other file is a copy.
   LZY_ASSIGN_OR_RETURN(const auto others, ProversOf(fs, prover.owner, prover.sidecar, key));
   return !others.empty();
+}
+
+// Whether anything tells of a file: a sidecar of its own, or the set that it is a member of.
+bool IsToldOf(FileSystem& fs, const std::string& path) {
+  const auto peek = FindAndPeek(fs, path);
+  if (!peek.ok()) return peek.status().code() != Code::kNotFound;
+  return peek->kind == DatasetKind::kShared || PatternFromTail(path, peek->name, peek->rank).has_value();
 }
 
 // Whether `data` is what `sidecar` committed.
@@ -484,7 +513,9 @@ Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const 
       LZY_ASSIGN_OR_RETURN(const bool right, HoldsCommitted(fs, path, *own, key));
       if (right) break;
     }
+    const auto user = UserOf(fs, *prover);
     RememberProven(fs, directory, BaseNameOf(path), BaseNameOf(prover->sidecar));
+    if (user && *user != path) fs.Memo<ProvenOwners>().RememberUser({*user, path});
     any = true;
     path = prover->owner;
   }
@@ -543,6 +574,19 @@ void AddToReach(FileSystem& fs, const std::string& directory) {
 
 void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories) {
   fs.Memo<Around>().AddToReach(std::move(directories));
+}
+
+// What has kept its name until now says as much of the file as before.
+std::vector<LeftBare> TakeLeftBare(FileSystem& fs) {
+  std::vector<LeftBare> bare;
+  for (LeftBare& user : fs.Memo<ProvenOwners>().TakeUsers()) {
+    const auto own = SidecarPath(user.path);
+    const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
+    if (!has_own && fs.Stat(user.path, /*follow=*/false).ok() && !IsToldOf(fs, user.path) && !IsClaimedByASet(fs, user.path)) {
+      bare.push_back(std::move(user));
+    }
+  }
+  return bare;
 }
 
 std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here) {

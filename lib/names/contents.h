@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/record.h"
 #include "base/status.h"
 #include "merkle/leaf_key.h"
 #include "names/peek.h"
@@ -64,6 +65,14 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
 /// there is anything new. From then on, FindSidecar and Rehome of this process go by it. Reads one block, and more only
 /// if that block fits. Members of sets keep the sidecars of their names.
 Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const LeafKey* key);
+/// Files that were judged by sidecars which AdoptByContent gave to others, that have been renamed since, so that nothing is left to say
+/// anything of these files. Each is told once, with the file that has the sidecar now.
+struct LeftBare {
+  std::string path;
+  std::string by;
+  LZY_FIELDS(path, by)
+};
+std::vector<LeftBare> TakeLeftBare(FileSystem& fs);
 /// A sidecar that was committed for a file of this inode, size and mtime.
 struct FormerName {
   std::string sidecar;  ///< path

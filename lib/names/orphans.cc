@@ -42,6 +42,11 @@ class OrphanFinder {
     std::sort(found_.begin(), found_.end(), [](const Orphan& a, const Orphan& b) { return a.path < b.path; });
     return std::move(found_);
   }
+  std::vector<Orphan> FindIn(const std::string& path) {
+    Directory directory(fs_, path);
+    if (directory.Names().ok()) Visit(directory);
+    return std::move(found_);
+  }
 
  private:
   // Sidecars that a file uses are not looked at any further. Names() is known to be ok here: Walk has listed it.
@@ -99,7 +104,7 @@ class OrphanFinder {
       if ((!replaced || peek->members == 0) && HasAllOfItsGroup(path)) {
         AddKept(path, replaced ? "its file was replaced by one that has another sidecar, but can be rebuilt from it"
                                : "its file is gone, but can be rebuilt from it",
-                replaced ? HowToGetBack(directory.PathOf(owner), path) : HowToDecide(directory.PathOf(owner), *peek));
+                replaced ? HowToGetBack(directory.PathOf(owner), path) : HowToDecide(directory.PathOf(owner), path, *peek));
       } else if (const auto moved = MovedMember(directory, *peek)) {
         AddKept(path, reason, "its set may need it, of which this file was a member: " + ShellQuote(*moved));
       } else {
@@ -243,10 +248,14 @@ class OrphanFinder {
     return layout->unit_rows(0) > 0 && layout->CanRebuild(all, [](std::uint32_t, std::uint64_t) { return false; });
   }
 
-  /// Both ways to go on, for the dataset of this member.
-  static std::string HowToDecide(const std::string& data, const Peek& peek) {
+  /// Both ways to go on, for the dataset of this member. If another set has its pattern by now, a command with that would be about that one.
+  std::string HowToDecide(const std::string& data, const std::string& sidecar, const Peek& peek) {
     std::string dataset = data;
     if (peek.members > 0) dataset = PatternFromTail(data, peek.name, peek.rank).value_or(data);
+    if (peek.members > 0 && survey_.NewestOf(dataset).uuid != peek.uuid) {
+      return fmt::format("another set has its name; to have this one back, move the files of that one and their sidecars to another directory, then run "
+                         "lzy-restore on '{}'; if you do not want it: rm {}", dataset, ShellQuote(sidecar));
+    }
     return fmt::format("to restore it: lzy-restore {0}; if you deleted it: lzy-protect --remove --force {0}", ShellQuote(dataset));
   }
 
@@ -295,6 +304,10 @@ class OrphanFinder {
 
 Result<std::vector<Orphan>> FindOrphans(FileSystem& fs, const std::string& directory) {
   return OrphanFinder(fs).Find(directory);
+}
+
+std::vector<Orphan> FindOrphansIn(FileSystem& fs, const std::string& directory) {
+  return OrphanFinder(fs).FindIn(directory);
 }
 
 // The lock is held while the file is removed, so nobody begins to use it in between.

@@ -35,6 +35,8 @@ struct Orphan {
 /// file was deleted or lost. One whose file can be rebuilt from the rest of its set is not an orphan. Fails if any directory
 /// cannot be listed. It takes locks for a moment to find out what is in use, but changes nothing.
 Result<std::vector<Orphan>> FindOrphans(FileSystem& fs, const std::string& directory);
+/// The same of `directory` alone, without those below it; none if it cannot be listed.
+std::vector<Orphan> FindOrphansIn(FileSystem& fs, const std::string& directory);
 
 /// Removes it durably. kBusy if somebody holds its lock. Ok if it is gone already.
 Status RemoveOrphan(FileSystem& fs, const Orphan& orphan);

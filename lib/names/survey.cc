@@ -517,12 +517,15 @@ std::set<std::string> Survey::RenamedSetsIn(const std::vector<Match>& matches) {
   return members > 1 ? others : std::set<std::string>();
 }
 
-// The sidecar of the file is lost. If no member that the pattern matches tells of it, it is a member of the set that does.
+// The sidecar of the file is lost, or was made for a member of a set of which no other has a name of this pattern. If no member that the
+// pattern matches tells of the file, it is a member of the set that does.
 std::optional<std::string> Survey::ClaimantOf(const Match& match) {
-  if (PeekFor(match.path)) return std::nullopt;
+  const auto peek = PeekFor(match.path);
+  const bool came_alone = peek && peek->committed && peek->kind == DatasetKind::kSet && !HasOtherMember(match.resolved, *peek);
+  if (peek && !came_alone) return std::nullopt;
   const auto claimant = PatternOfSiblings(match.path);
-  if (!claimant || MeansTheSame(*claimant, match.resolved) || NewestOf(match.resolved).members > *match.rank) return std::nullopt;
-  return claimant;
+  if (!claimant || MeansTheSame(*claimant, match.resolved)) return std::nullopt;
+  return came_alone || NewestOf(match.resolved).members <= *match.rank ? claimant : std::nullopt;
 }
 
 // With stars, one pattern can match several sets: each way to replace the stars is a set.
@@ -631,7 +634,7 @@ std::vector<Leftover> Survey::FillMembers(DatasetRef& dataset, const SetVersion&
     const auto peek = PeekFor(path);
     if (!IsLeftover(rank, peek, newest, what_)) return false;
     if (peek->kind == DatasetKind::kSet) {
-      leftovers.push_back({path, SidecarOf(path), peek->members, fs_.Stat(path).ok(), named.contains(rank)});
+      leftovers.push_back({path, SidecarOf(path), peek->members, fs_.Stat(path).ok(), named.contains(rank), /*needless=*/false});
     }
     return true;
   });

@@ -34,7 +34,8 @@ struct Leftover {
   std::uint32_t members = 0;  ///< of the older set; 0: it was never committed
   bool present = false;       ///< the data, not only the sidecar
   bool named = false;         ///< PATH leads to this file, not only to the set
-  LZY_FIELDS(path, sidecar, members, present, named)
+  bool needless = false;      ///< FindOrphans says that the sidecar may go; names/resolve asks for what is not present
+  LZY_FIELDS(path, sidecar, members, present, named, needless)
 };
 
 /// Use: Add each PATH, exchange found() with the other ranks, then ask for the members of what all ranks found.

@@ -1528,5 +1528,97 @@ class Told(Lost):
         self.assertIn("it cannot be undone", world.run("lzy-verify .").text)
 
 
+class Left(Lost):
+    """What is left when sidecars go to other files or are not needed, and what is said of it."""
+
+    def older_and_newer(self, parity, older=4, newer=2):
+        """A set of fewer members was committed where a larger one was; of that one, the sidecars of the members that are gone are left."""
+        world = self.world
+        self.files([f"d d/c.{rank}" for rank in range(older)])
+        world.protect(f"--parity {parity} 'd d/c.%r'")
+        left = " ".join(f".LZY.c.{rank}" for rank in range(newer, older))
+        world.must(f"mkdir kept && cd 'd d' && mv {left} ../kept && rm c.* .LZY.c.*")
+        self.files([f"d d/c.{rank}" for rank in range(newer)])
+        world.protect("'d d/c.%r'")
+        world.must("mv kept/.LZY.c.* 'd d' && rmdir kept")
+
+    def test_the_sidecar_of_a_member_of_an_older_set_can_be_removed_by_the_command_that_is_printed(self):
+        self.older_and_newer(parity=1)
+        self.assertEqual(next_steps(self.world.run("lzy-verify 'd d/c.3'").text), ["lzy-info --prune 'd d'"])
+        self.follow("lzy-verify 'd d/c.3'")
+        self.assertFalse(os.path.exists(self.world.path("d d/.LZY.c.3")))
+        self.judge("lzy-verify 'd d'", codes=[0])
+
+    def test_sidecars_that_can_restore_an_older_set_are_not_to_be_removed_with_those_of_the_newer_one(self):
+        world = self.world
+        self.older_and_newer(parity=2)
+        done = world.run("lzy-verify 'd d/c.3'")
+        self.assertEqual((done.code, next_steps(done.text)), (4, []), world.story())
+        self.assertIn("'d d/.LZY.c.3' may still restore the older set", done.text)
+        for command in ("lzy-info 'd d'", "lzy-info --prune 'd d'"):
+            listed = world.run(command).text
+            self.assertIn("d d/.LZY.c.3: orphan: its file is gone, but can be rebuilt from it; another set has its name", listed)
+            self.assertNotIn("--remove", listed)
+        world.must("mkdir newer && mv 'd d/'c.? 'd d/.LZY.c.0' 'd d/.LZY.c.1' newer")
+        self.judge("lzy-restore 'd d/c.%r'", codes=[2])  # two sidecars of four, so two members are lost; nothing else is touched
+
+    def test_what_gives_a_sidecar_to_another_file_says_that_nothing_protects_the_first(self):
+        """After a rotation and a backup. Until then, the new file was taken for an edit of the old one."""
+        world = self.world
+        self.files(["f", "g", "h"], 9000)
+        world.protect("f g h")
+        world.must("mv h f && mv g h")
+        world.write_random("g", 300)
+        world.must("tar cf ../t.tar . && find . -mindepth 1 -delete && tar xf ../t.tar && rm ../t.tar")
+        oracle = Oracle(world)
+        self.assertEqual(next_steps(oracle.run("lzy-verify g").text)[0], "lzy-protect g")
+        done = oracle.run("lzy-protect h")
+        self.assertEqual(done.code, 4, world.story())
+        self.assertIn("h: protected", done.text)
+        self.assertIn("g: it is not protected any more: by its content, the sidecar of that name is that of 'h'", done.text)
+        self.assertEqual(next_steps(done.text), ["lzy-protect g"])
+        self.judge("lzy-protect g", "lzy-verify --all .", codes=[0, 0])
+
+    def test_a_file_that_the_same_command_protects_is_not_told_of(self):
+        world = self.world
+        self.files(["f", "g", "h"], 9000)
+        world.protect("f g h")
+        world.must("mv h f && mv g h")
+        world.write_random("g", 300)
+        world.must("tar cf ../t.tar . && find . -mindepth 1 -delete && tar xf ../t.tar && rm ../t.tar")
+        done, _ = self.judge("lzy-protect h g f", "lzy-verify --all .", codes=[0, 0])
+        self.assertNotIn("any more", done.text)
+
+    def test_a_member_that_has_the_name_of_a_file_whose_sidecar_went_to_another(self):
+        world = self.world
+        self.files(["f", "k", *(f"ck.{rank}" for rank in range(4))])
+        world.protect("f k 'ck.%r'")
+        world.must("mv k f && mv ck.1 k")
+        done, _ = self.judge("lzy-protect f", "lzy-verify f", codes=[4, 0])
+        self.assertIn("k: it is not protected any more", done.text)
+
+    def test_a_link_to_a_file_does_not_take_its_sidecar(self):
+        world = self.world
+        self.files(["g", "i", *(f"p.{rank}" for rank in range(4))])
+        world.protect("g i 'p.%r'")
+        world.must("ln -f g i && mv .LZY.p.3 between && mv .LZY.g .LZY.p.3 && mv between .LZY.g")
+        done, *_ = self.judge("lzy-verify i", "lzy-protect i", "lzy-verify g")
+        self.assertNotIn("to give it the right name", done.text)
+        self.assertEqual(world.run("lzy-verify g").code, 0, world.story())
+
+    def test_a_pattern_that_one_member_of_another_set_fits_is_refused(self):
+        world = self.world
+        self.files(["t0.dat", "t1.dat"], 300)
+        self.files([f"ck.0.{rank}" for rank in range(5)])
+        world.protect("'t%r.dat' 'ck.0.%r'")
+        world.write_random("t0.dat", 5217)
+        for one, other in (("t0.dat", "ck.0.0"), ("t1.dat", "ck.0.1")):
+            self.swap(one, other)
+        for command in ("lzy-protect --dry-run", "lzy-restore", "lzy-protect"):
+            done = world.run(f"{command} ck.%r.0")
+            self.assertEqual(done.code, 3, world.story())
+            self.assertIn("Name one of the sets that are here: ck.0.%r", done.text)
+
+
 if __name__ == "__main__":
     unittest.main()
