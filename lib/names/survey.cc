@@ -345,29 +345,33 @@ void Survey::DropMembers() {
   });
 }
 
-std::size_t Survey::CountOf(const std::string& pattern) {
-  const Uuid uuid = NewestOf(pattern).uuid;
+std::size_t Survey::CountOf(const std::string& pattern, const Uuid& uuid) {
   return static_cast<std::size_t>(std::ranges::count_if(MembersOf(pattern), [&](const auto& one) {
     const Member& member = one.second;
     return member.peek && member.peek->uuid == uuid && fs_.Stat(member.path).ok();
   }));
 }
 
-std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, bool reach) {
-  const Uuid uuid = NewestOf(pattern).uuid;
+// A sidecar may have a name that the recorded pattern does not lead to.
+const std::map<std::uint32_t, Survey::Member>& Survey::SeenOf(const std::string& pattern) {
+  const auto& members = MembersOf(pattern);
+  return members.empty() ? named_members_[pattern] : members;
+}
+
+std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, const Uuid& uuid, bool reach) {
   // Those that PATH leads to are named as PATH does.
   std::vector<std::string> places(set_patterns_.begin(), set_patterns_.end());
-  const std::string here = DirectoryOf(MembersOf(pattern).begin()->second.path);
+  const std::string here = DirectoryOf(SeenOf(pattern).begin()->second.path);
   for (const std::string& sidecar : reach ? SidecarsInReach(fs_, here) : std::vector<std::string>()) {
     const auto& peek = At(DirectoryOf(sidecar)).PeekAt(BaseNameOf(sidecar));
     const auto owner = peek.ok() && peek->kind == DatasetKind::kSet && peek->uuid == uuid ? DataPathOf(sidecar) : std::nullopt;
     if (const auto there = owner ? PatternFromTail(*owner, peek->name, peek->rank) : std::nullopt) places.push_back(*there);
   }
   std::optional<std::string> home;
-  std::size_t most = CountOf(pattern);
+  std::size_t most = CountOf(pattern, uuid);
   for (const std::string& place : places) {
-    if (NewestOf(place).uuid != uuid || CountOf(place) <= most) continue;
-    most = CountOf(place);
+    if (NewestOf(place).uuid != uuid || CountOf(place, uuid) <= most) continue;
+    most = CountOf(place, uuid);
     home = place;
   }
   return home;
@@ -377,42 +381,55 @@ std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, bool 
 Status Survey::TellStray(const Member& member, const std::string& home) {
   const std::string there = ExpandPattern(home, member.peek->rank), sidecar = SidecarOf(member.path);
   const auto own = SidecarPath(there);
-  std::string missing;
-  if (fs_.Stat(member.path).ok() && !fs_.Stat(there, /*follow=*/false).ok()) missing += fmt::format(" {}", ShellQuote(member.path));
-  if (own.ok() && !fs_.Stat(*own, /*follow=*/false).ok()) missing += fmt::format(" {}", ShellQuote(sidecar));
+  const bool present = fs_.Stat(member.path).ok();
   const std::string set = ShellQuote(home);
-  if (!missing.empty()) {
+  const std::uint32_t rank = member.peek->rank;
+  std::string moves;
+  const auto move = [&](const std::string& from, const std::string& to) {
+    moves += fmt::format("{}{} {}", moves.empty() ? "" : " && mv -n ", ShellQuote(from), ShellQuote(to));
+  };
+  if (present && !fs_.Stat(there, /*follow=*/false).ok()) move(member.path, there);
+  if (own.ok() && !fs_.Stat(*own, /*follow=*/false).ok()) move(sidecar, *own);
+  if (!moves.empty()) {
     return {Code::kUnprotected,
             fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and lacks it. If it was moved here by mistake, "
-                        "move it back: mv -n{} {}",
-                        member.path, member.peek->rank, set, missing, ShellQuote(DirectoryOf(there) + "/"))};
+                        "move it back: mv -n {}",
+                        member.path, rank, set, moves)};
+  }
+  if (!present) {
+    return {Code::kUnprotected,
+            fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and has this member. There is no such file here, so "
+                        "none is lost. If you do not need the sidecar here, move it away: {}",
+                        member.path, rank, set, sidecar)};
   }
   // Nobody reads the data here, so nobody knows whether they are a copy. So nothing is to be removed.
   return {Code::kUnprotected,
           fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and has this member. Nothing protects what is here; "
                       "if it is a file that you want, copy it to another name, and protect that",
-                      member.path, member.peek->rank, set)};
+                      member.path, rank, set)};
 }
 
 void Survey::DropStrays(bool reach) {
   if (by_pattern_) return;
   std::map<std::string, std::string> strays;
   for (const std::string& pattern : set_patterns_) {
-    const std::uint32_t members = NewestOf(pattern).members;
-    if (!found_.contains(pattern) || 2 * CountOf(pattern) >= members || MembersOf(pattern).empty()) continue;
+    if (!found_.contains(pattern) || SeenOf(pattern).empty()) continue;
+    SetVersion version = NewestOf(pattern);
+    const auto& first = SeenOf(pattern).begin()->second.peek;
+    if (MembersOf(pattern).empty() && first) version = {first->wall_time_ns, first->uuid, first->members};
+    if (2 * CountOf(pattern, version.uuid) >= version.members) continue;
     // If another set is here, too, these are files of it; which set counts is for whoever reads them to say.
-    const Uuid uuid = NewestOf(pattern).uuid;
     const bool mixed = std::ranges::any_of(MembersOf(pattern), [&](const auto& one) {
       const auto& peek = one.second.peek;
-      return peek && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid != uuid;
+      return peek && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid != version.uuid;
     });
     if (mixed) continue;
-    const auto home = HomeOfStray(pattern, reach);
+    const auto home = HomeOfStray(pattern, version.uuid, reach);
     const auto directory_of = [](const std::string& one) { return DirectoryOf(ExpandPattern(one, 0)); };
     if (home && directory_of(*home) != directory_of(pattern)) strays.emplace(pattern, *home);
   }
   for (const auto& [pattern, home] : strays) {
-    for (const auto& [rank, member] : MembersOf(pattern)) {
+    for (const auto& [rank, member] : SeenOf(pattern)) {
       if (member.peek) troubles_.push_back(TellStray(member, home));
     }
     found_.erase(pattern);

@@ -138,10 +138,12 @@ class Survey {
   Status WalkPattern(const std::vector<std::string>& components, std::size_t depth, const std::string& directory,
                      const std::string& resolved, std::optional<std::uint32_t> rank, std::vector<Match>& out);
   Result<std::vector<Match>> MatchesOf(const std::string& pattern);
-  /// Members of the newest version that are there, as files.
-  std::size_t CountOf(const std::string& pattern);
-  /// Where most of the set with the version of `pattern` is; nullopt: nowhere else.
-  std::optional<std::string> HomeOfStray(const std::string& pattern, bool reach);
+  /// Members of this version that are there, as files.
+  std::size_t CountOf(const std::string& pattern, const Uuid& uuid);
+  /// Its members; if nothing here has the name of one, those whose sidecars PATH leads to.
+  const std::map<std::uint32_t, Member>& SeenOf(const std::string& pattern);
+  /// Where most of this version of the set of `pattern` is; nullopt: nowhere else.
+  std::optional<std::string> HomeOfStray(const std::string& pattern, const Uuid& uuid, bool reach);
   /// What to say of one of its members, where the set is `home`.
   Status TellStray(const Member& member, const std::string& home);
   /// Adds hints about members that were renamed among each other.

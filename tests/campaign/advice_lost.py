@@ -966,7 +966,7 @@ class Ranks(Lost):
         self.world.protect("'s.%r'")
         self.world.must("mkdir x && mv s.1 .LZY.s.1 x/")
         done, = self.judge("lzy-verify .", codes=[1])
-        self.assertIn("move it back: mv -n x/s.1 x/.LZY.s.1 ./", done.text)
+        self.assertIn("move it back: mv -n x/s.1 s.1 && mv -n x/.LZY.s.1 .LZY.s.1", done.text)
         self.assertNotIn("x/s.%r: damaged", done.text)
         self.world.must("mv -n x/s.1 x/.LZY.s.1 ./")
         self.intact("lzy-verify .")
@@ -1605,6 +1605,22 @@ class Left(Lost):
         done, *_ = self.judge("lzy-verify i", "lzy-protect i", "lzy-verify g")
         self.assertNotIn("to give it the right name", done.text)
         self.assertEqual(world.run("lzy-verify g").code, 0, world.story())
+
+    def test_a_sidecar_of_a_set_in_another_directory_makes_no_set_there(self):
+        """It said that all members of other/node%r/state are lost, which never was, and that a replica or a salvage is needed."""
+        world = self.world
+        self.files([f"b/node{rank}/state" for rank in range(3)])
+        world.protect("'b/node%r/state'")
+        world.must("mkdir other && cp -p b/node0/.LZY.state other/.LZY.x")
+        done, = self.judge("lzy-verify .", codes=[4])
+        self.assertIn("other/x: its sidecar is that of member 0 of the set b/node%r/state, which is elsewhere and has this member. There is no", done.text)
+        self.assertNotIn("other/node", done.text)
+        world.must("rm b/node0/.LZY.state")
+        done, = self.judge("lzy-verify .", codes=[1])
+        self.assertIn("move it back: mv -n other/.LZY.x b/node0/.LZY.state", done.text)
+        self.assertNotIn("other/node", done.text)
+        world.must("mv -n other/.LZY.x b/node0/.LZY.state")
+        self.judge("lzy-verify .", codes=[0])
 
     def test_a_pattern_that_one_member_of_another_set_fits_is_refused(self):
         world = self.world
