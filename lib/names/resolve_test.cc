@@ -208,6 +208,21 @@ TEST_F(ResolveTest, AMemberThatWasMovedAloneIsNoSet) {
   EXPECT_THAT(Found("d"), ElementsAre("p:d/s.%r[0,2,3]", "p:d/x/s.%r[0,1,2]"));
 }
 
+TEST_F(ResolveTest, ARenamedSetIsOneBesideACopiedSidecar) {
+  for (const char* stray : {"d/.LZY.vv.2", "d/.LZY.vv.3", "d/.LZY.vv.4"}) {
+    SCOPED_TRACE(stray);
+    MakeSet("d/v.%r", 4);
+    for (int rank = 0; rank < 4; ++rank) {
+      for (const char* prefix : {"d/", "d/.LZY."}) stdfs::rename(fmt::format("{}v.{}", prefix, rank), fmt::format("{}vv.{}", prefix, rank));
+    }
+    stdfs::copy("d/.LZY.vv.0", stray, stdfs::copy_options::overwrite_existing);
+    const char* const set = stray == std::string("d/.LZY.vv.4") ? "p:d/vv.%r[0,1,2,3,4]" : "p:d/vv.%r[0,1,2,3]";
+    EXPECT_THAT(Found("d"), ElementsAre(set));
+    EXPECT_THAT(Found("d/vv.%r"), ElementsAre(set));  // as the tools advise
+    stdfs::remove_all("d");
+  }
+}
+
 TEST_F(ResolveTest, ASidecarUnderANameWithItsRankMakesNoSet) {
   MakeSet("d/t.%r", 4);
   for (const char* name : {"d/t0.2", "d/t1.2", "d/t2.2"}) Write(name);

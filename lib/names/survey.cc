@@ -239,18 +239,18 @@ bool Survey::AddRenamed(const std::string& path) {
 
 // A guess counts only if every member of the set in this directory has, by its sidecar, the rank that the guess gives
 // it, and if two of them are the files that they were, or copies. One alone must be the very file: somebody may have moved or copied its
-// sidecar to a name that happens to have the rank in it.
+// sidecar to a name that happens to have the rank in it. Of two files with sidecars of one member, one has to fit.
 std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, const Peek& peek) {
   Directory& directory = At(DirectoryOf(path));
   if (!directory.Names().ok()) return std::nullopt;
-  std::map<std::uint32_t, std::string> renamed;
+  std::map<std::uint32_t, std::vector<std::string>> renamed;
   std::size_t same = 0, likely = 0;
   for (const std::string& sidecar : directory.Sidecars()) {
     const auto& other = directory.PeekAt(sidecar);
     if (!other.ok() || other->uuid != peek.uuid || other->kind != DatasetKind::kSet) continue;
     const auto name = directory.UserOf(sidecar);
     if (!name) continue;
-    renamed[other->rank] = *name;
+    renamed[other->rank].push_back(directory.PathOf(*name));
     const auto stat = fs_.Stat(directory.PathOf(*name));
     const bool copied = stat.ok() && HasSizeAndTime(*stat, other->stamp);
     const bool is_same = stat.ok() && (IsSameFile(*stat, other->stamp) || (copied && !TellsFilesApart(other->stamp.birth_ns)));
@@ -259,8 +259,8 @@ std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, con
   }
   if (same == 0 && likely < 2) return std::nullopt;
   for (const std::string& guess : GuessPatterns(path, peek.rank)) {
-    const bool fits = std::all_of(renamed.begin(), renamed.end(), [&](const auto& member) {
-      return MatchPattern(guess, directory.PathOf(member.second)) == member.first;
+    const bool fits = std::ranges::all_of(renamed, [&](const auto& member) {
+      return std::ranges::any_of(member.second, [&](const std::string& one) { return MatchPattern(guess, one) == member.first; });
     });
     if (fits) return guess;
   }
@@ -517,9 +517,10 @@ std::optional<std::string> Survey::OtherSetOf(const Match& match, const std::opt
 }
 
 // If whole sets were renamed, sidecars record other names. If no member that is matched is one of a set of the pattern that was given,
-// that pattern must give each its rank.
+// that pattern must give each its rank, or be the name that their set has now: some may be beside a sidecar that somebody copied there.
 std::set<std::string> Survey::RenamedSetsIn(const std::vector<Match>& matches) {
   std::set<std::string> others;
+  std::set<Uuid> asked;
   std::size_t members = 0;
   for (const Match& match : matches) {
     const auto peek = match.rank && IsThere(match.path) ? PeekFor(match.path) : std::nullopt;
@@ -529,7 +530,12 @@ std::set<std::string> Survey::RenamedSetsIn(const std::vector<Match>& matches) {
       continue;
     }
     ++members;
-    if (*match.rank != peek->rank) others.insert(PatternOfRenamed(match.path, *peek).value_or(PatternBeside(match.path, peek->name)));
+    if (*match.rank != peek->rank) {
+      others.insert(PatternOfRenamed(match.path, *peek).value_or(PatternBeside(match.path, peek->name)));
+    } else if (asked.insert(peek->uuid).second) {
+      const auto now = PatternOfRenamed(match.path, *peek);
+      if (now && MeansTheSame(*now, match.resolved)) return {};
+    }
   }
   return members > 1 ? others : std::set<std::string>();
 }

@@ -1606,6 +1606,22 @@ class Left(Lost):
         self.assertNotIn("to give it the right name", done.text)
         self.assertEqual(world.run("lzy-verify g").code, 0, world.story())
 
+    def test_a_member_that_was_renamed_alone_leaves_its_parity_to_the_set(self):
+        """A repair of the file under its new name took the sidecar along. So a second member that was lost was beyond repair."""
+        world = self.world
+        for rename in ("mv s.0 s.0.real", "mv s.0 s.0.real && ln -s s.0.real s.0"):
+            names = [f"s.{rank}" for rank in range(3)]
+            self.files(names)
+            world.protect("'s.%r'")
+            before = {name: world.read(name) for name in names}
+            world.must(f"{rename} && rm s.2")
+            for command in ("lzy-verify --repair s.0.real", "lzy-verify --repair .", "lzy-restore s.0.real"):
+                world.run(command)
+                self.assertIn("s.%r: damaged, repairable", world.run("lzy-verify .").text)
+            world.must("rm -f s.0 && lzy-restore 's.%r'")
+            self.assertEqual({name: world.read(name) for name in names}, before)
+            world.must("rm s.* .LZY.s.*")
+
     def test_a_sidecar_of_a_set_in_another_directory_makes_no_set_there(self):
         """It said that all members of other/node%r/state are lost, which never was, and that a replica or a salvage is needed."""
         world = self.world
