@@ -1622,6 +1622,35 @@ class Left(Lost):
             self.assertEqual({name: world.read(name) for name in names}, before)
             world.must("rm s.* .LZY.s.*")
 
+    def nodes(self):
+        world = self.world
+        names = [f"b/node{rank}/state" for rank in range(3)]
+        self.files(["b/k", *names])
+        world.protect("b/k 'b/node%r/state'")
+        return {name: world.read(name) for name in ["b/k", *names]}
+
+    def test_a_member_that_left_its_directory_is_moved_back_to_where_it_was(self):
+        world = self.world
+        before = self.nodes()
+        for moves, back in (("mv b/node1/state b/m", r"(mv -n \S*b/m b/node1/state)"),
+                            ("mv b/node1/state b/m && mv b/node1/.LZY.state b/.LZY.m", r"rename it back: (mv -n b/m b/node1/state && mv -n \S* \S*);"),
+                            ("mv b/node1/state b/node1/m", r"rename it back: (mv -n b/node1/m b/node1/state);")):
+            world.must(moves)
+            world.must(re.search(back, world.run("lzy-verify .").text).group(1))
+            self.judge("lzy-verify .", codes=[0])
+        self.assertEqual({name: world.read(name) for name in before}, before)
+
+    def test_a_file_that_exchanged_its_sidecar_with_a_member_is_not_damaged(self):
+        """It was to be given the name b/state, which nothing ever had."""
+        world = self.world
+        before = self.nodes()
+        world.must("mv b/.LZY.k between && mv b/node1/.LZY.state b/.LZY.k && mv between b/node1/.LZY.state")
+        text = world.run("lzy-verify .").text
+        self.assertNotIn("and is damaged", text)
+        world.must(re.search(r"To give it its own: (mv .*)", text).group(1))
+        self.judge("lzy-verify .", codes=[0])
+        self.assertEqual({name: world.read(name) for name in before}, before)
+
     def test_a_sidecar_of_a_set_in_another_directory_makes_no_set_there(self):
         """It said that all members of other/node%r/state are lost, which never was, and that a replica or a salvage is needed."""
         world = self.world
