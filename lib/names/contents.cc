@@ -461,6 +461,25 @@ Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::
   return holds;
 }
 
+bool HoldsPartOf(FileSystem& fs, const std::string& data, const std::string& sidecar) {
+  constexpr std::uint64_t kFirst = 16;
+  bool any = false;
+  (void)NoThrow([&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(const auto loaded, Sidecar::Load(fs, sidecar, OpenMode::kRead));
+    LZY_ASSIGN_OR_RETURN(const auto file, fs.Open(data, OpenMode::kRead, /*follow=*/false));
+    const SidecarContents& contents = loaded->contents();
+    const std::uint64_t block = contents.superblock.block_size, size = contents.superblock.stamp.size;
+    std::vector<std::uint8_t> bytes(std::min(block, size));
+    for (std::uint64_t index = 0; !any && index < std::min(kFirst, contents.data_tree.leaf_count()) && index * block < size; ++index) {
+      const MutableByteSpan piece(bytes.data(), std::min(block, size - index * block));
+      LZY_ASSIGN_OR_RETURN(const std::size_t got, file->ReadAt(index * block, piece));
+      any = got == piece.size() && LeafHash(nullptr, HashTag::kDataLeaf, index, piece) == contents.data_tree.leaf(index);
+    }
+    return Status::Ok();
+  });
+  return any;
+}
+
 Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
                                          const LeafKey* key) {
   LZY_ASSIGN_OR_RETURN(auto provers, ProversOf(fs, data_path, own, key));

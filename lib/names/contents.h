@@ -26,6 +26,10 @@ namespace lzy {
 /// Fails only if the data cannot be read.
 Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::string& sidecar, const LeafKey* key);
 
+/// Whether any of the first blocks of `data` is as `sidecar` committed it, which says that they belong together: two files hardly share a block.
+/// False if nothing can be told.
+bool HoldsPartOf(FileSystem& fs, const std::string& data, const std::string& sidecar);
+
 /// A sidecar that was committed for the present content of a file, under another name.
 struct Prover {
   std::string sidecar;  ///< path

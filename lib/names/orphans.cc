@@ -98,7 +98,8 @@ class OrphanFinder {
       if (unusable && !survey_.PatternOfSiblings(directory.PathOf(owner))) AddKept(path, reason, WhileLocked(path));
     } else if (IsSuperseded(directory, *peek)) {
       AddKept(path, "a newer commit of the same file has another sidecar", WhileLocked(path));
-    } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kAll)) {
+    } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kAll);
+               needs && (needs->proven || !IsOfAnother(directory, sidecar, needs->path))) {
       AddKept(path, reason, (needs->proven ? "it proves what this file holds: " : "it may be of this file, which was moved or renamed, and is damaged: ") + ShellQuote(needs->path));
     } else if (peek->members == 0 || !SetNeeds(*peek, directory.PathOf(owner))) {
       if ((!replaced || peek->members == 0) && HasAllOfItsGroup(path)) {
@@ -111,6 +112,19 @@ class OrphanFinder {
         AddKept(path, reason, WhileLocked(path));
       }
     }
+  }
+
+  /// Whether `file`, which may be the damaged one of several sidecars by its size and time, shows by a block that it is that of another one
+  /// than `sidecar`. Each file is read once.
+  bool IsOfAnother(Directory& directory, const std::string& sidecar, const std::string& file) {
+    const auto [at, is_new] = shows_.try_emplace(file);
+    const auto stat = fs_.Stat(file, /*follow=*/false);
+    for (const std::string& one : is_new ? directory.Sidecars() : std::vector<std::string>()) {
+      const auto& peek = directory.PeekAt(one);
+      if (!stat.ok() || !peek.ok() || !peek->committed || peek->stamp.size != stat->size) continue;
+      if (HoldsPartOf(fs_, file, directory.PathOf(one))) at->second.insert(directory.PathOf(one));
+    }
+    return !at->second.empty() && !at->second.contains(directory.PathOf(sidecar));
   }
 
   /// A file elsewhere that holds what a member of the set was: the set was moved or renamed, and has parity in its sidecars here. Each
@@ -297,6 +311,7 @@ class OrphanFinder {
   Survey survey_;
   std::vector<Orphan> found_;
   std::set<std::string> removable_;
+  std::map<std::string, std::set<std::string>> shows_;  // by file: sidecars that have one of its blocks
   std::map<std::pair<std::string, Uuid>, std::optional<std::string>> moved_;  // by directory and set: MovedMember
 };
 
