@@ -99,16 +99,27 @@ Status RehomeOne(const Context& context, const std::string& path, std::optional<
   return Rehome(context.fs, path, {context.options.timeout_seconds, Occupants::kStay, lost}).status();
 }
 
+// A member that was renamed alone leaves its sidecar where it is: its set may need the parity in it, and finds it there.
+bool IsSidecarOfItsSet(FileSystem& fs, const std::string& path) {
+  const auto sidecar = FindSidecar(fs, path);
+  const auto peek = sidecar.ok() ? PeekSidecar(fs, *sidecar) : Result<Peek>(sidecar.status());
+  return peek.ok() && peek->committed && peek->kind == DatasetKind::kSet;
+}
+
 // Gives each sidecar the name of its file, before locks are taken. Existing members come first, so that the names of lost
 // members are free for their own sidecars.
 Status RehomeAll(const Context& context, const DatasetRef& dataset) {
   if (dataset.kind == DatasetKind::kShared) {
-    return AgreeOn(context.comm, [&] { return context.comm.rank() == 0 ? RehomeOne(context, dataset.path) : Status::Ok(); });
+    return AgreeOn(context.comm, [&] {
+      const bool moves = context.comm.rank() == 0 && !IsSidecarOfItsSet(context.fs, dataset.path);
+      return moves ? RehomeOne(context, dataset.path) : Status::Ok();
+    });
   }
   std::vector<std::pair<std::uint32_t, std::string>> gone;  // lost, or protected alone: its sidecar does not record a set
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     for (const auto& [rank, path] : dataset.members) {
-      if (!dataset.IsDealtHere(rank)) continue;
+      // A link in the place of a member is none: what it leads to has another sidecar.
+      if (!dataset.IsDealtHere(rank) || context.fs.ReadLink(path).ok()) continue;
       const bool there = context.fs.Stat(path).ok();
       const auto peek = there ? FindAndPeek(context.fs, path) : Result<Peek>(Code::kNotFound, path);
       const bool alone = peek.ok() && peek->committed && peek->kind == DatasetKind::kShared;

@@ -13,6 +13,7 @@
 #include "names/lookup.h"
 #include "names/neighbours.h"
 #include "names/recorded.h"
+#include "names/set_names.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 
@@ -251,6 +252,14 @@ class ProvenOwners {
     return Find(fs, directory, [&](const auto& entry) { return entry.second.sidecar == sidecar; },
                 [](const auto& entry) { return entry.first; });
   }
+  void RememberUser(LeftBare user) {
+    const std::lock_guard lock(mutex_);
+    users_.push_back(std::move(user));
+  }
+  std::vector<LeftBare> TakeUsers() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(users_, {});
+  }
 
  private:
   struct Proof {
@@ -277,6 +286,7 @@ class ProvenOwners {
   std::atomic<bool> any_ = false;
   std::mutex mutex_;
   std::map<std::string, std::map<std::string, Proof>> owners_;  // by directory and file
+  std::vector<LeftBare> users_;  // before content gave their sidecars to others
 };
 
 // True if the other dataset is a copy of this file, or a link to it, that was protected after this file rotted. That proves
@@ -349,11 +359,23 @@ Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_pa
   return provers.empty() ? RecordedProvers(fs, data_path, *stat, peek, look, key) : provers;
 }
 
+// The file that is judged by the sidecar of the prover, for all that stamps tell.
+std::optional<std::string> UserOf(FileSystem& fs, const Prover& prover) {
+  const std::string directory = DirectoryOf(prover.sidecar);
+  const auto user = Directory(fs, directory).UserOf(BaseNameOf(prover.sidecar));
+  return user ? std::optional(JoinPath(directory, *user)) : std::nullopt;
+}
+
 // True if the sidecar may be used for another file than that of its name. Sidecars of members are not free, because a set is
 // protected as a whole, nor is that of a file that was edited in place.
 Result<bool> IsFree(FileSystem& fs, const Prover& prover, const LeafKey* key) {
   const auto peek = PeekSidecar(fs, prover.sidecar);
   if (!peek.ok() || peek->kind == DatasetKind::kSet) return false;
+  // Sidecars may have been exchanged: it is that of a third file, which is as it was committed.
+  if (const auto user = UserOf(fs, prover); user && *user != prover.owner) {
+    LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, *user, prover.sidecar, key));
+    if (holds) return false;
+  }
   const auto owner = fs.Stat(prover.owner, /*follow=*/false);
   if (!owner.ok() || owner->type != FileStat::Type::kRegular) return true;
   if (MayBe(*owner, peek->stamp)) return false;
@@ -362,6 +384,13 @@ Result<bool> IsFree(FileSystem& fs, const Prover& prover, const LeafKey* key) {
   // The owner may be the rotten original, put back from a backup, and the other file a copy of it.
   LZY_ASSIGN_OR_RETURN(const auto others, ProversOf(fs, prover.owner, prover.sidecar, key));
   return !others.empty();
+}
+
+// Whether anything tells of a file: a sidecar of its own, or the set that it is a member of.
+bool IsToldOf(FileSystem& fs, const std::string& path) {
+  const auto peek = FindAndPeek(fs, path);
+  if (!peek.ok()) return peek.status().code() != Code::kNotFound;
+  return peek->kind == DatasetKind::kShared || PatternFromTail(path, peek->name, peek->rank).has_value();
 }
 
 // True if `data` has the content that `sidecar` committed.
@@ -432,6 +461,25 @@ Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::
   return holds;
 }
 
+bool HoldsPartOf(FileSystem& fs, const std::string& data, const std::string& sidecar) {
+  constexpr std::uint64_t kFirst = 16;
+  bool any = false;
+  (void)NoThrow([&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(const auto loaded, Sidecar::Load(fs, sidecar, OpenMode::kRead));
+    LZY_ASSIGN_OR_RETURN(const auto file, fs.Open(data, OpenMode::kRead, /*follow=*/false));
+    const SidecarContents& contents = loaded->contents();
+    const std::uint64_t block = contents.superblock.block_size, size = contents.superblock.stamp.size;
+    std::vector<std::uint8_t> bytes(std::min(block, size));
+    for (std::uint64_t index = 0; !any && index < std::min(kFirst, contents.data_tree.leaf_count()) && index * block < size; ++index) {
+      const MutableByteSpan piece(bytes.data(), std::min(block, size - index * block));
+      LZY_ASSIGN_OR_RETURN(const std::size_t got, file->ReadAt(index * block, piece));
+      any = got == piece.size() && LeafHash(nullptr, HashTag::kDataLeaf, index, piece) == contents.data_tree.leaf(index);
+    }
+    return Status::Ok();
+  });
+  return any;
+}
+
 Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
                                          const LeafKey* key) {
   LZY_ASSIGN_OR_RETURN(auto provers, ProversOf(fs, data_path, own, key));
@@ -484,7 +532,9 @@ Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const 
       LZY_ASSIGN_OR_RETURN(const bool right, HoldsCommitted(fs, path, *own, key));
       if (right) break;
     }
+    const auto user = UserOf(fs, *prover);
     RememberProven(fs, directory, BaseNameOf(path), BaseNameOf(prover->sidecar));
+    if (user && *user != path) fs.Memo<ProvenOwners>().RememberUser({*user, path});
     any = true;
     path = prover->owner;
   }
@@ -543,6 +593,19 @@ void AddToReach(FileSystem& fs, const std::string& directory) {
 
 void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories) {
   fs.Memo<Around>().AddToReach(std::move(directories));
+}
+
+// What has kept its name until now says as much of the file as before.
+std::vector<LeftBare> TakeLeftBare(FileSystem& fs) {
+  std::vector<LeftBare> bare;
+  for (LeftBare& user : fs.Memo<ProvenOwners>().TakeUsers()) {
+    const auto own = SidecarPath(user.path);
+    const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
+    if (!has_own && fs.Stat(user.path, /*follow=*/false).ok() && !IsToldOf(fs, user.path) && !IsClaimedByASet(fs, user.path)) {
+      bare.push_back(std::move(user));
+    }
+  }
+  return bare;
 }
 
 std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/record.h"
 #include "base/status.h"
 #include "merkle/leaf_key.h"
 #include "names/peek.h"
@@ -24,6 +25,10 @@ namespace lzy {
 /// sidecar of any empty file. `key`: the key of a sealed dataset; without it, a sealed sidecar matches nothing. Fails only
 /// if the data cannot be read.
 Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::string& sidecar, const LeafKey* key);
+
+/// Whether any of the first blocks of `data` is as `sidecar` committed it, which says that they belong together: two files hardly share a block.
+/// False if nothing can be told.
+bool HoldsPartOf(FileSystem& fs, const std::string& data, const std::string& sidecar);
 
 /// A sidecar of another name that was committed for the present content of a file.
 struct Prover {
@@ -65,6 +70,14 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
 /// of its stamp, or has none. Reads one block, and more only if this block matches. Members of sets keep the sidecars of
 /// their names.
 Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const LeafKey* key);
+/// Files that were judged by sidecars which AdoptByContent gave to others, that have been renamed since, so that nothing is left to say
+/// anything of these files. Each is told once, with the file that has the sidecar now.
+struct LeftBare {
+  std::string path;
+  std::string by;
+  LZY_FIELDS(path, by)
+};
+std::vector<LeftBare> TakeLeftBare(FileSystem& fs);
 /// A sidecar that was committed for a file with the same inode, size and mtime.
 struct FormerName {
   std::string sidecar;  ///< path

@@ -42,6 +42,11 @@ class OrphanFinder {
     std::sort(found_.begin(), found_.end(), [](const Orphan& a, const Orphan& b) { return a.path < b.path; });
     return std::move(found_);
   }
+  std::vector<Orphan> FindIn(const std::string& path) {
+    Directory directory(fs_, path);
+    if (directory.Names().ok()) Visit(directory);
+    return std::move(found_);
+  }
 
  private:
   // Skips sidecars that a file uses. Names() cannot fail here, because Walk has listed the directory.
@@ -93,19 +98,33 @@ class OrphanFinder {
       if (unusable && !survey_.PatternOfSiblings(directory.PathOf(owner))) AddKept(path, reason, WhileLocked(path));
     } else if (IsSuperseded(directory, *peek)) {
       AddKept(path, "a newer commit of the same file has another sidecar", WhileLocked(path));
-    } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kAll)) {
+    } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kAll);
+               needs && (needs->proven || !IsOfAnother(directory, sidecar, needs->path))) {
       AddKept(path, reason, (needs->proven ? "it proves what this file holds: " : "it may be of this file, which was moved or renamed, and is damaged: ") + ShellQuote(needs->path));
     } else if (peek->members == 0 || !SetNeeds(*peek, directory.PathOf(owner))) {
       if ((!replaced || peek->members == 0) && HasAllOfItsGroup(path)) {
         AddKept(path, replaced ? "its file was replaced by one that has another sidecar, but can be rebuilt from it"
                                : "its file is gone, but can be rebuilt from it",
-                replaced ? HowToGetBack(directory.PathOf(owner), path) : HowToDecide(directory.PathOf(owner), *peek));
+                replaced ? HowToGetBack(directory.PathOf(owner), path) : HowToDecide(directory.PathOf(owner), path, *peek));
       } else if (const auto moved = MovedMember(directory, *peek)) {
         AddKept(path, reason, "its set may need it, of which this file was a member: " + ShellQuote(*moved));
       } else {
         AddKept(path, reason, WhileLocked(path));
       }
     }
+  }
+
+  /// Whether `file`, which may be the damaged one of several sidecars by its size and time, shows by a block that it is that of another one
+  /// than `sidecar`. Each file is read once.
+  bool IsOfAnother(Directory& directory, const std::string& sidecar, const std::string& file) {
+    const auto [at, is_new] = shows_.try_emplace(file);
+    const auto stat = fs_.Stat(file, /*follow=*/false);
+    for (const std::string& one : is_new ? directory.Sidecars() : std::vector<std::string>()) {
+      const auto& peek = directory.PeekAt(one);
+      if (!stat.ok() || !peek.ok() || !peek->committed || peek->stamp.size != stat->size) continue;
+      if (HoldsPartOf(fs_, file, directory.PathOf(one))) at->second.insert(directory.PathOf(one));
+    }
+    return !at->second.empty() && !at->second.contains(directory.PathOf(sidecar));
   }
 
   /// A file in another place with the content of a member of the set. Then the set was moved or renamed, and has parity in
@@ -244,10 +263,15 @@ class OrphanFinder {
     return layout->unit_rows(0) > 0 && layout->CanRebuild(all, [](std::uint32_t, std::uint64_t) { return false; });
   }
 
-  /// The commands for both decisions, for the dataset of this member.
-  static std::string HowToDecide(const std::string& data, const Peek& peek) {
+  /// The commands for both decisions, for the dataset of this member. If another set has the pattern of this one by now, such a
+  /// command would change the other set.
+  std::string HowToDecide(const std::string& data, const std::string& sidecar, const Peek& peek) {
     std::string dataset = data;
     if (peek.members > 0) dataset = PatternFromTail(data, peek.name, peek.rank).value_or(data);
+    if (peek.members > 0 && survey_.NewestOf(dataset).uuid != peek.uuid) {
+      return fmt::format("another set has its name; to have this one back, move the files of that one and their sidecars to another directory, then run "
+                         "lzy-restore on '{}'; if you do not want it: rm {}", dataset, ShellQuote(sidecar));
+    }
     return fmt::format("to restore it: lzy-restore {0}; if you deleted it: lzy-protect --remove --force {0}", ShellQuote(dataset));
   }
 
@@ -289,6 +313,7 @@ class OrphanFinder {
   Survey survey_;
   std::vector<Orphan> found_;
   std::set<std::string> removable_;
+  std::map<std::string, std::set<std::string>> shows_;  // by file: sidecars that have one of its blocks
   std::map<std::pair<std::string, Uuid>, std::optional<std::string>> moved_;  // by directory and set: MovedMember
 };
 
@@ -296,6 +321,10 @@ class OrphanFinder {
 
 Result<std::vector<Orphan>> FindOrphans(FileSystem& fs, const std::string& directory) {
   return OrphanFinder(fs).Find(directory);
+}
+
+std::vector<Orphan> FindOrphansIn(FileSystem& fs, const std::string& directory) {
+  return OrphanFinder(fs).FindIn(directory);
 }
 
 // Holds the lock while it removes the file, so that no process begins to use it meanwhile.

@@ -10,8 +10,10 @@
 #include <set>
 #include <utility>
 
+#include "base/printable.h"
 #include "comm/records.h"
 #include "names/contents.h"
+#include "names/orphans.h"
 #include "names/set_names.h"
 #include "names/survey.h"
 #include "sidecar/names.h"
@@ -87,14 +89,28 @@ std::string LeftoverText(const Leftover& leftover, const std::string& pattern, s
   const std::string what =
       fmt::format("of an older set of {} files; '{}' has {} since its last commit", leftover.members, pattern, members);
   if (!leftover.present) {
-    return fmt::format(
-        "'{}' no longer exists, and was only a member {}. To remove its sidecar: lzy-info --prune with "
-        "its directory",
-        leftover.path, what);
+    const std::string gone = fmt::format("'{}' no longer exists, and was only a member {}", leftover.path, what);
+    if (leftover.needless) {
+      return fmt::format("{}. To remove its sidecar: lzy-info --prune {}", gone, ShellQuote(DirectoryOf(leftover.sidecar)));
+    }
+    return fmt::format("{}. '{}' may still restore the older set: to have it back, move the newer files and their sidecars to another "
+                       "directory, then run lzy-restore on '{}'", gone, leftover.sidecar, pattern);
   }
   return fmt::format("'{0}' is left over from a member {1}, and nothing protects it. '{2}' may still restore the older set: to have it back, move "
                      "the newer files and their sidecars to another directory, then run lzy-restore on '{3}'. If it is not wanted, move '{0}' "
                      "and '{2}' away together", leftover.path, what, leftover.sidecar, pattern);
+}
+
+/// Finds out which files that are gone have a sidecar that nothing needs. Looks at each directory once.
+void MarkNeedless(FileSystem& fs, std::vector<Leftover>& leftovers) {
+  std::map<std::string, std::vector<Orphan>> orphans;
+  for (Leftover& leftover : leftovers) {
+    if (leftover.present || leftover.members == 0) continue;
+    const std::string directory = DirectoryOf(leftover.sidecar);
+    const auto [at, is_new] = orphans.try_emplace(directory);
+    if (is_new) at->second = FindOrphansIn(fs, directory);
+    leftover.needless = std::ranges::any_of(at->second, [&](const Orphan& one) { return one.path == leftover.sidecar && one.kept.empty(); });
+  }
 }
 
 /// The notes of one rank, and then of all ranks, about one dataset. It is meant if the PATH leads to more than leftovers of
@@ -140,7 +156,7 @@ Status ShareMembers(Communicator& comm, const Companions& companions, std::vecto
 /// If PATH leads only to leftovers of an older version of a set, the set is dropped, and the leftovers are added to
 /// `troubles` as unprotected. If PATH leads to the set and to a leftover, the leftover becomes a dataset of its own, so that
 /// it is counted; no tool commits it.
-Status AgreeOnMembers(Survey& survey, Communicator& comm, Resolve what, bool leads, std::vector<DatasetRef>& datasets,
+Status AgreeOnMembers(FileSystem& fs, Survey& survey, Communicator& comm, Resolve what, bool leads, std::vector<DatasetRef>& datasets,
                       std::vector<Status>& troubles) {
   std::vector<std::string> patterns;
   for (const DatasetRef& dataset : datasets) {
@@ -159,7 +175,9 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, Resolve what, bool lea
       own.meant = false;
     } else if (dataset.kind == DatasetKind::kSet) {
       own.meant = survey.IsMeant(dataset.path, *version);
-      for (Leftover& leftover : survey.FillMembers(dataset, *version++)) own.leftovers.emplace(leftover.path, std::move(leftover));
+      std::vector<Leftover> leftovers = survey.FillMembers(dataset, *version++);
+      if (!own.meant) MarkNeedless(fs, leftovers);
+      for (Leftover& leftover : leftovers) own.leftovers.emplace(leftover.path, std::move(leftover));
     }
     own.notes = dataset.notes;
     own.hints = dataset.hints;
@@ -246,7 +264,7 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   }
   std::vector<DatasetRef> datasets;
   for (const auto& [name, kind] : found.datasets) datasets.push_back({kind, name, {}, {}});
-  LZY_RETURN_IF_ERROR(AgreeOnMembers(survey, comm, what, companions.leads(), datasets, found.troubles));
+  LZY_RETURN_IF_ERROR(AgreeOnMembers(fs, survey, comm, what, companions.leads(), datasets, found.troubles));
   LZY_RETURN_IF_ERROR(DropDoubles(fs, comm, companions.leads(), datasets));
   LZY_RETURN_IF_ERROR(ShareMembers(comm, companions, datasets));
   NoteReach(fs, datasets);

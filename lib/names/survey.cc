@@ -239,18 +239,19 @@ bool Survey::AddRenamed(const std::string& path) {
 
 // A guess counts under two conditions. Every member of the set in this directory has, by its sidecar, the rank that the
 // guess gives it. And two of them are the committed files or copies of them; or, if there is only one, it is the very file.
-// Otherwise somebody may have moved or copied a sidecar to a name that happens to contain the rank.
+// Otherwise somebody may have moved or copied a sidecar to a name that happens to contain the rank. Of
+// two files with sidecars of one member, only one has to fit.
 std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, const Peek& peek) {
   Directory& directory = At(DirectoryOf(path));
   if (!directory.Names().ok()) return std::nullopt;
-  std::map<std::uint32_t, std::string> renamed;
+  std::map<std::uint32_t, std::vector<std::string>> renamed;
   std::size_t same = 0, likely = 0;
   for (const std::string& sidecar : directory.Sidecars()) {
     const auto& other = directory.PeekAt(sidecar);
     if (!other.ok() || other->uuid != peek.uuid || other->kind != DatasetKind::kSet) continue;
     const auto name = directory.UserOf(sidecar);
     if (!name) continue;
-    renamed[other->rank] = *name;
+    renamed[other->rank].push_back(directory.PathOf(*name));
     const auto stat = fs_.Stat(directory.PathOf(*name));
     const bool copied = stat.ok() && HasSizeAndTime(*stat, other->stamp);
     const bool is_same = stat.ok() && (IsSameFile(*stat, other->stamp) || (copied && !TellsFilesApart(other->stamp.birth_ns)));
@@ -259,8 +260,8 @@ std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, con
   }
   if (same == 0 && likely < 2) return std::nullopt;
   for (const std::string& guess : GuessPatterns(path, peek.rank)) {
-    const bool fits = std::all_of(renamed.begin(), renamed.end(), [&](const auto& member) {
-      return MatchPattern(guess, directory.PathOf(member.second)) == member.first;
+    const bool fits = std::ranges::all_of(renamed, [&](const auto& member) {
+      return std::ranges::any_of(member.second, [&](const std::string& one) { return MatchPattern(guess, one) == member.first; });
     });
     if (fits) return guess;
   }
@@ -345,29 +346,33 @@ void Survey::DropMembers() {
   });
 }
 
-std::size_t Survey::CountOf(const std::string& pattern) {
-  const Uuid uuid = NewestOf(pattern).uuid;
+std::size_t Survey::CountOf(const std::string& pattern, const Uuid& uuid) {
   return static_cast<std::size_t>(std::ranges::count_if(MembersOf(pattern), [&](const auto& one) {
     const Member& member = one.second;
     return member.peek && member.peek->uuid == uuid && fs_.Stat(member.path).ok();
   }));
 }
 
-std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, bool reach) {
-  const Uuid uuid = NewestOf(pattern).uuid;
+// A sidecar may have a name that the recorded pattern does not lead to.
+const std::map<std::uint32_t, Survey::Member>& Survey::SeenOf(const std::string& pattern) {
+  const auto& members = MembersOf(pattern);
+  return members.empty() ? named_members_[pattern] : members;
+}
+
+std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, const Uuid& uuid, bool reach) {
   // Sets that PATH leads to are named as PATH names them.
   std::vector<std::string> places(set_patterns_.begin(), set_patterns_.end());
-  const std::string here = DirectoryOf(MembersOf(pattern).begin()->second.path);
+  const std::string here = DirectoryOf(SeenOf(pattern).begin()->second.path);
   for (const std::string& sidecar : reach ? SidecarsInReach(fs_, here) : std::vector<std::string>()) {
     const auto& peek = At(DirectoryOf(sidecar)).PeekAt(BaseNameOf(sidecar));
     const auto owner = peek.ok() && peek->kind == DatasetKind::kSet && peek->uuid == uuid ? DataPathOf(sidecar) : std::nullopt;
     if (const auto there = owner ? PatternFromTail(*owner, peek->name, peek->rank) : std::nullopt) places.push_back(*there);
   }
   std::optional<std::string> home;
-  std::size_t most = CountOf(pattern);
+  std::size_t most = CountOf(pattern, uuid);
   for (const std::string& place : places) {
-    if (NewestOf(place).uuid != uuid || CountOf(place) <= most) continue;
-    most = CountOf(place);
+    if (NewestOf(place).uuid != uuid || CountOf(place, uuid) <= most) continue;
+    most = CountOf(place, uuid);
     home = place;
   }
   return home;
@@ -377,43 +382,56 @@ std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, bool 
 Status Survey::TellStray(const Member& member, const std::string& home) {
   const std::string there = ExpandPattern(home, member.peek->rank), sidecar = SidecarOf(member.path);
   const auto own = SidecarPath(there);
-  std::string missing;
-  if (fs_.Stat(member.path).ok() && !fs_.Stat(there, /*follow=*/false).ok()) missing += fmt::format(" {}", ShellQuote(member.path));
-  if (own.ok() && !fs_.Stat(*own, /*follow=*/false).ok()) missing += fmt::format(" {}", ShellQuote(sidecar));
+  const bool present = fs_.Stat(member.path).ok();
   const std::string set = ShellQuote(home);
-  if (!missing.empty()) {
+  const std::uint32_t rank = member.peek->rank;
+  std::string moves;
+  const auto move = [&](const std::string& from, const std::string& to) {
+    moves += fmt::format("{}{} {}", moves.empty() ? "" : " && mv -n ", ShellQuote(from), ShellQuote(to));
+  };
+  if (present && !fs_.Stat(there, /*follow=*/false).ok()) move(member.path, there);
+  if (own.ok() && !fs_.Stat(*own, /*follow=*/false).ok()) move(sidecar, *own);
+  if (!moves.empty()) {
     return {Code::kUnprotected,
             fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and lacks it. If it was moved here by mistake, "
-                        "move it back: mv -n{} {}",
-                        member.path, member.peek->rank, set, missing, ShellQuote(DirectoryOf(there) + "/"))};
+                        "move it back: mv -n {}",
+                        member.path, rank, set, moves)};
+  }
+  if (!present) {
+    return {Code::kUnprotected,
+            fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and has this member. There is no such file here, so "
+                        "none is lost. If you do not need the sidecar here, move it away: {}",
+                        member.path, rank, set, sidecar)};
   }
   // The data are not read here, so lzy does not know whether they are a copy. So the message does not tell the user to
   // remove them.
   return {Code::kUnprotected,
           fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and has this member. Nothing protects what is here; "
                       "if it is a file that you want, copy it to another name, and protect that",
-                      member.path, member.peek->rank, set)};
+                      member.path, rank, set)};
 }
 
 void Survey::DropStrays(bool reach) {
   if (by_pattern_) return;
   std::map<std::string, std::string> strays;
   for (const std::string& pattern : set_patterns_) {
-    const std::uint32_t members = NewestOf(pattern).members;
-    if (!found_.contains(pattern) || 2 * CountOf(pattern) >= members || MembersOf(pattern).empty()) continue;
+    if (!found_.contains(pattern) || SeenOf(pattern).empty()) continue;
+    SetVersion version = NewestOf(pattern);
+    const auto& first = SeenOf(pattern).begin()->second.peek;
+    if (MembersOf(pattern).empty() && first) version = {first->wall_time_ns, first->uuid, first->members};
+    if (2 * CountOf(pattern, version.uuid) >= version.members) continue;
     // If another set is here, too, these are files of it. The engine decides which set counts.
-    const Uuid uuid = NewestOf(pattern).uuid;
     const bool mixed = std::ranges::any_of(MembersOf(pattern), [&](const auto& one) {
       const auto& peek = one.second.peek;
-      return peek && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid != uuid;
+      return peek && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid != version.uuid;
     });
     if (mixed) continue;
-    const auto home = HomeOfStray(pattern, reach);
+    const auto home = HomeOfStray(pattern, version.uuid, reach);
     const auto directory_of = [](const std::string& one) { return DirectoryOf(ExpandPattern(one, 0)); };
     if (home && directory_of(*home) != directory_of(pattern)) strays.emplace(pattern, *home);
   }
   for (const auto& [pattern, home] : strays) {
-    for (const auto& [rank, member] : MembersOf(pattern)) {
+    for (const auto& [rank, member] : SeenOf(pattern)) {
       if (member.peek) troubles_.push_back(TellStray(member, home));
     }
     found_.erase(pattern);
@@ -501,9 +519,11 @@ std::optional<std::string> Survey::OtherSetOf(const Match& match, const std::opt
 }
 
 // If whole sets were renamed, their sidecars record other names. If no matched member is of a set of the given pattern, that
-// pattern must give each member its recorded rank.
+// pattern must give each member its recorded rank, or be the present name of their set: some members may be beside a sidecar that
+// somebody copied there.
 std::set<std::string> Survey::RenamedSetsIn(const std::vector<Match>& matches) {
   std::set<std::string> others;
+  std::set<Uuid> asked;
   std::size_t members = 0;
   for (const Match& match : matches) {
     const auto peek = match.rank && IsThere(match.path) ? PeekFor(match.path) : std::nullopt;
@@ -513,17 +533,25 @@ std::set<std::string> Survey::RenamedSetsIn(const std::vector<Match>& matches) {
       continue;
     }
     ++members;
-    if (*match.rank != peek->rank) others.insert(PatternOfRenamed(match.path, *peek).value_or(PatternBeside(match.path, peek->name)));
+    if (*match.rank != peek->rank) {
+      others.insert(PatternOfRenamed(match.path, *peek).value_or(PatternBeside(match.path, peek->name)));
+    } else if (asked.insert(peek->uuid).second) {
+      const auto now = PatternOfRenamed(match.path, *peek);
+      if (now && MeansTheSame(*now, match.resolved)) return {};
+    }
   }
   return members > 1 ? others : std::set<std::string>();
 }
 
-// The sidecar of the file is lost. If no member that the pattern matches records it, it is a member of the set that does.
+// The sidecar of the file is lost, or was made for a member of a set of which no other member has a name of this pattern. If no member
+// that the pattern matches records the file, it is a member of the set that does.
 std::optional<std::string> Survey::ClaimantOf(const Match& match) {
-  if (PeekFor(match.path)) return std::nullopt;
+  const auto peek = PeekFor(match.path);
+  const bool came_alone = peek && peek->committed && peek->kind == DatasetKind::kSet && !HasOtherMember(match.resolved, *peek);
+  if (peek && !came_alone) return std::nullopt;
   const auto claimant = PatternOfSiblings(match.path);
-  if (!claimant || MeansTheSame(*claimant, match.resolved) || NewestOf(match.resolved).members > *match.rank) return std::nullopt;
-  return claimant;
+  if (!claimant || MeansTheSame(*claimant, match.resolved)) return std::nullopt;
+  return came_alone || NewestOf(match.resolved).members <= *match.rank ? claimant : std::nullopt;
 }
 
 // With stars, one pattern can match several sets: each way to replace the stars is a set.
@@ -632,7 +660,7 @@ std::vector<Leftover> Survey::FillMembers(DatasetRef& dataset, const SetVersion&
     const auto peek = PeekFor(path);
     if (!IsLeftover(rank, peek, newest, what_)) return false;
     if (peek->kind == DatasetKind::kSet) {
-      leftovers.push_back({path, SidecarOf(path), peek->members, fs_.Stat(path).ok(), named.contains(rank)});
+      leftovers.push_back({path, SidecarOf(path), peek->members, fs_.Stat(path).ok(), named.contains(rank), /*needless=*/false});
     }
     return true;
   });

@@ -33,7 +33,8 @@ struct Leftover {
   std::uint32_t members = 0;  ///< number of members of the older set; 0: it was never committed
   bool present = false;       ///< the data exist, not only the sidecar
   bool named = false;         ///< PATH leads to this file, not only to the set
-  LZY_FIELDS(path, sidecar, members, present, named)
+  bool needless = false;      ///< FindOrphans says that the sidecar may go; names/resolve asks for what is not present
+  LZY_FIELDS(path, sidecar, members, present, named, needless)
 };
 
 /// Use: Add each PATH, exchange found() with the other ranks, then ask for the members of what all ranks found.
@@ -134,10 +135,12 @@ class Survey {
   Status WalkPattern(const std::vector<std::string>& components, std::size_t depth, const std::string& directory,
                      const std::string& resolved, std::optional<std::uint32_t> rank, std::vector<Match>& out);
   Result<std::vector<Match>> MatchesOf(const std::string& pattern);
-  /// The number of members of the newest version that exist as files.
-  std::size_t CountOf(const std::string& pattern);
-  /// The pattern in another directory that has most of the set of `pattern`; nullopt if there is none.
-  std::optional<std::string> HomeOfStray(const std::string& pattern, bool reach);
+  /// The number of members of this version that exist as files.
+  std::size_t CountOf(const std::string& pattern, const Uuid& uuid);
+  /// The members of a set; if no file here has the name of a member, those whose sidecars PATH leads to.
+  const std::map<std::uint32_t, Member>& SeenOf(const std::string& pattern);
+  /// The pattern in another directory that has most of this version of the set of `pattern`; nullopt if there is none.
+  std::optional<std::string> HomeOfStray(const std::string& pattern, const Uuid& uuid, bool reach);
   /// The message about a member of a set that is at `home`.
   Status TellStray(const Member& member, const std::string& home);
   /// Adds hints about members that exchanged their names.

@@ -966,7 +966,7 @@ class Ranks(Lost):
         self.world.protect("'s.%r'")
         self.world.must("mkdir x && mv s.1 .LZY.s.1 x/")
         done, = self.judge("lzy-verify .", codes=[1])
-        self.assertIn("move it back: mv -n x/s.1 x/.LZY.s.1 ./", done.text)
+        self.assertIn("move it back: mv -n x/s.1 s.1 && mv -n x/.LZY.s.1 .LZY.s.1", done.text)
         self.assertNotIn("x/s.%r: damaged", done.text)
         self.world.must("mv -n x/s.1 x/.LZY.s.1 ./")
         self.intact("lzy-verify .")
@@ -1526,6 +1526,159 @@ class Told(Lost):
         done = world.run("lzy-restore --from '../replica/s.%r' 's.%r'")
         self.assertIn("it cannot be undone", done.text)
         self.assertIn("it cannot be undone", world.run("lzy-verify .").text)
+
+
+class Left(Lost):
+    """What is left when sidecars go to other files or are not needed, and what is said of it."""
+
+    def older_and_newer(self, parity, older=4, newer=2):
+        """A set of fewer members was committed where a larger one was; of that one, the sidecars of the members that are gone are left."""
+        world = self.world
+        self.files([f"d d/c.{rank}" for rank in range(older)])
+        world.protect(f"--parity {parity} 'd d/c.%r'")
+        left = " ".join(f".LZY.c.{rank}" for rank in range(newer, older))
+        world.must(f"mkdir kept && cd 'd d' && mv {left} ../kept && rm c.* .LZY.c.*")
+        self.files([f"d d/c.{rank}" for rank in range(newer)])
+        world.protect("'d d/c.%r'")
+        world.must("mv kept/.LZY.c.* 'd d' && rmdir kept")
+
+    def test_the_sidecar_of_a_member_of_an_older_set_can_be_removed_by_the_command_that_is_printed(self):
+        self.older_and_newer(parity=1)
+        self.assertEqual(next_steps(self.world.run("lzy-verify 'd d/c.3'").text), ["lzy-info --prune 'd d'"])
+        self.follow("lzy-verify 'd d/c.3'")
+        self.assertFalse(os.path.exists(self.world.path("d d/.LZY.c.3")))
+        self.judge("lzy-verify 'd d'", codes=[0])
+
+    def test_sidecars_that_can_restore_an_older_set_are_not_to_be_removed_with_those_of_the_newer_one(self):
+        world = self.world
+        self.older_and_newer(parity=2)
+        done = world.run("lzy-verify 'd d/c.3'")
+        self.assertEqual((done.code, next_steps(done.text)), (4, []), world.story())
+        self.assertIn("'d d/.LZY.c.3' may still restore the older set", done.text)
+        for command in ("lzy-info 'd d'", "lzy-info --prune 'd d'"):
+            listed = world.run(command).text
+            self.assertIn("d d/.LZY.c.3: orphan: its file is gone, but can be rebuilt from it; another set has its name", listed)
+            self.assertNotIn("--remove", listed)
+        world.must("mkdir newer && mv 'd d/'c.? 'd d/.LZY.c.0' 'd d/.LZY.c.1' newer")
+        self.judge("lzy-restore 'd d/c.%r'", codes=[2])  # two sidecars of four, so two members are lost; nothing else is touched
+
+    def test_what_gives_a_sidecar_to_another_file_says_that_nothing_protects_the_first(self):
+        """After a rotation and a backup. Until then, the new file was taken for an edit of the old one."""
+        world = self.world
+        self.files(["f", "g", "h"], 9000)
+        world.protect("f g h")
+        world.must("mv h f && mv g h")
+        world.write_random("g", 300)
+        world.must("tar cf ../t.tar . && find . -mindepth 1 -delete && tar xf ../t.tar && rm ../t.tar")
+        oracle = Oracle(world)
+        self.assertEqual(next_steps(oracle.run("lzy-verify g").text)[0], "lzy-protect g")
+        done = oracle.run("lzy-protect h")
+        self.assertEqual(done.code, 4, world.story())
+        self.assertIn("h: protected", done.text)
+        self.assertIn("g: it is not protected any more: by its content, the sidecar of that name is that of 'h'", done.text)
+        self.assertEqual(next_steps(done.text), ["lzy-protect g"])
+        self.judge("lzy-protect g", "lzy-verify --all .", codes=[0, 0])
+
+    def test_a_file_that_the_same_command_protects_is_not_told_of(self):
+        world = self.world
+        self.files(["f", "g", "h"], 9000)
+        world.protect("f g h")
+        world.must("mv h f && mv g h")
+        world.write_random("g", 300)
+        world.must("tar cf ../t.tar . && find . -mindepth 1 -delete && tar xf ../t.tar && rm ../t.tar")
+        done, _ = self.judge("lzy-protect h g f", "lzy-verify --all .", codes=[0, 0])
+        self.assertNotIn("any more", done.text)
+
+    def test_a_member_that_has_the_name_of_a_file_whose_sidecar_went_to_another(self):
+        world = self.world
+        self.files(["f", "k", *(f"ck.{rank}" for rank in range(4))])
+        world.protect("f k 'ck.%r'")
+        world.must("mv k f && mv ck.1 k")
+        done, _ = self.judge("lzy-protect f", "lzy-verify f", codes=[4, 0])
+        self.assertIn("k: it is not protected any more", done.text)
+
+    def test_a_link_to_a_file_does_not_take_its_sidecar(self):
+        world = self.world
+        self.files(["g", "i", *(f"p.{rank}" for rank in range(4))])
+        world.protect("g i 'p.%r'")
+        world.must("ln -f g i && mv .LZY.p.3 between && mv .LZY.g .LZY.p.3 && mv between .LZY.g")
+        done, *_ = self.judge("lzy-verify i", "lzy-protect i", "lzy-verify g")
+        self.assertNotIn("to give it the right name", done.text)
+        self.assertEqual(world.run("lzy-verify g").code, 0, world.story())
+
+    def test_a_member_that_was_renamed_alone_leaves_its_parity_to_the_set(self):
+        """A repair of the file under its new name took the sidecar along. So a second member that was lost was beyond repair."""
+        world = self.world
+        for rename in ("mv s.0 s.0.real", "mv s.0 s.0.real && ln -s s.0.real s.0"):
+            names = [f"s.{rank}" for rank in range(3)]
+            self.files(names)
+            world.protect("'s.%r'")
+            before = {name: world.read(name) for name in names}
+            world.must(f"{rename} && rm s.2")
+            for command in ("lzy-verify --repair s.0.real", "lzy-verify --repair .", "lzy-restore s.0.real"):
+                world.run(command)
+                self.assertIn("s.%r: damaged, repairable", world.run("lzy-verify .").text)
+            world.must("rm -f s.0 && lzy-restore 's.%r'")
+            self.assertEqual({name: world.read(name) for name in names}, before)
+            world.must("rm s.* .LZY.s.*")
+
+    def nodes(self):
+        world = self.world
+        names = [f"b/node{rank}/state" for rank in range(3)]
+        self.files(["b/k", *names])
+        world.protect("b/k 'b/node%r/state'")
+        return {name: world.read(name) for name in ["b/k", *names]}
+
+    def test_a_member_that_left_its_directory_is_moved_back_to_where_it_was(self):
+        world = self.world
+        before = self.nodes()
+        for moves, back in (("mv b/node1/state b/m", r"(mv -n \S*b/m b/node1/state)"),
+                            ("mv b/node1/state b/m && mv b/node1/.LZY.state b/.LZY.m", r"rename it back: (mv -n b/m b/node1/state && mv -n \S* \S*);"),
+                            ("mv b/node1/state b/node1/m", r"rename it back: (mv -n b/node1/m b/node1/state);")):
+            world.must(moves)
+            world.must(re.search(back, world.run("lzy-verify .").text).group(1))
+            self.judge("lzy-verify .", codes=[0])
+        self.assertEqual({name: world.read(name) for name in before}, before)
+
+    def test_a_file_that_exchanged_its_sidecar_with_a_member_is_not_damaged(self):
+        """It was to be given the name b/state, which nothing ever had."""
+        world = self.world
+        before = self.nodes()
+        world.must("mv b/.LZY.k between && mv b/node1/.LZY.state b/.LZY.k && mv between b/node1/.LZY.state")
+        text = world.run("lzy-verify .").text
+        self.assertNotIn("and is damaged", text)
+        world.must(re.search(r"To give it its own: (mv .*)", text).group(1))
+        self.judge("lzy-verify .", codes=[0])
+        self.assertEqual({name: world.read(name) for name in before}, before)
+
+    def test_a_sidecar_of_a_set_in_another_directory_makes_no_set_there(self):
+        """It said that all members of other/node%r/state are lost, which never was, and that a replica or a salvage is needed."""
+        world = self.world
+        self.files([f"b/node{rank}/state" for rank in range(3)])
+        world.protect("'b/node%r/state'")
+        world.must("mkdir other && cp -p b/node0/.LZY.state other/.LZY.x")
+        done, = self.judge("lzy-verify .", codes=[4])
+        self.assertIn("other/x: its sidecar is that of member 0 of the set b/node%r/state, which is elsewhere and has this member. There is no", done.text)
+        self.assertNotIn("other/node", done.text)
+        world.must("rm b/node0/.LZY.state")
+        done, = self.judge("lzy-verify .", codes=[1])
+        self.assertIn("move it back: mv -n other/.LZY.x b/node0/.LZY.state", done.text)
+        self.assertNotIn("other/node", done.text)
+        world.must("mv -n other/.LZY.x b/node0/.LZY.state")
+        self.judge("lzy-verify .", codes=[0])
+
+    def test_a_pattern_that_one_member_of_another_set_fits_is_refused(self):
+        world = self.world
+        self.files(["t0.dat", "t1.dat"], 300)
+        self.files([f"ck.0.{rank}" for rank in range(5)])
+        world.protect("'t%r.dat' 'ck.0.%r'")
+        world.write_random("t0.dat", 5217)
+        for one, other in (("t0.dat", "ck.0.0"), ("t1.dat", "ck.0.1")):
+            self.swap(one, other)
+        for command in ("lzy-protect --dry-run", "lzy-restore", "lzy-protect"):
+            done = world.run(f"{command} ck.%r.0")
+            self.assertEqual(done.code, 3, world.story())
+            self.assertIn("Name one of the sets that are here: ck.0.%r", done.text)
 
 
 if __name__ == "__main__":

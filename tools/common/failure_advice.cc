@@ -88,6 +88,33 @@ std::string PlaceAdvice(FileSystem& fs, const DatasetReport& report, const Datas
       Printable(directory));
 }
 
+bool SameRealPath(FileSystem& fs, const std::string& a, const std::string& b) {
+  const auto real_a = fs.RealPath(a), real_b = fs.RealPath(b);
+  return real_a.ok() && real_b.ok() && *real_a == *real_b;
+}
+
+/// The path that a member had at its commit. It may be in another directory now, if the pattern has directories: the first one counts that
+/// is there.
+std::string FormerPath(FileSystem& fs, const std::string& path, const Peek& peek) {
+  const std::string name = ExpandPattern(peek.name, peek.rank);
+  std::string base = DirectoryOf(path);
+  for (auto left = std::ranges::count(name, '/'); left >= 0; --left, base = DirectoryOf(base)) {
+    std::string former = JoinPath(base, name);
+    if (fs.Stat(DirectoryOf(former)).ok()) return former;
+  }
+  return JoinPath(DirectoryOf(path), BaseNameOf(name));
+}
+
+/// For a file beside the sidecar `beside` of a member of a set, while `its` proves what the file holds. `members`: the name that the sidecar of
+/// the member must have. Nothing is overwritten.
+std::string ExchangeAdvice(FileSystem& fs, const std::string& beside, const std::string& its, const std::string& members) {
+  const std::string away = beside + ".away";
+  const bool same = SameRealPath(fs, its, members);
+  std::string moves = fmt::format("mv -n {} {} && mv -n {} {}", ShellQuote(beside), ShellQuote(away), ShellQuote(its), ShellQuote(beside));
+  if (same || !fs.Stat(members, /*follow=*/false).ok()) moves += fmt::format(" && mv -n {} {}", ShellQuote(away), ShellQuote(members));
+  return fmt::format("  by its content the file is not that member: it has the sidecar of another file. To give it its own: {}\n", moves);
+}
+
 /// For a file that was a member of a set, and has another name now. It may be damaged: then lzy-protect would refuse it, and only
 /// under its name in the set it can be repaired.
 std::string RenamedMemberAdvice(FileSystem& fs, const DatasetReport& report, const std::string& repeated) {
@@ -95,7 +122,7 @@ std::string RenamedMemberAdvice(FileSystem& fs, const DatasetReport& report, con
   const auto peek = sidecar.ok() ? PeekSidecar(fs, *sidecar) : Result<Peek>(sidecar.status());
   const auto stat = fs.Stat(report.path);
   if (!peek.ok() || peek->kind != DatasetKind::kSet || !stat.ok()) return "";
-  const std::string former = JoinPath(DirectoryOf(report.path), BaseNameOf(ExpandPattern(peek->name, peek->rank)));
+  const std::string former = FormerPath(fs, report.path, *peek);
   const auto own = SidecarPath(former);
   if (former == report.path) return OlderSetAdvice(fs, report.path, *peek);
   if (!own.ok()) return "";
@@ -110,6 +137,10 @@ std::string RenamedMemberAdvice(FileSystem& fs, const DatasetReport& report, con
   }
   const auto as_committed = HasSizeAndTime(*stat, peek->stamp) ? HoldsCommitted(fs, report.path, *sidecar, nullptr) : Result<bool>(true);
   if (as_committed.ok() && !*as_committed) {
+    // Only the sidecars changed places.
+    if (const auto prover = FindProver(fs, report.path, *sidecar, nullptr); prover.ok() && *prover) {
+      return ExchangeAdvice(fs, JoinPath(DirectoryOf(report.path), BaseNameOf(*sidecar)), (*prover)->sidecar, *own);
+    }
     const char* const what = "  it was a member of a set, and is damaged. Only under its name there can it be repaired";
     return moves.empty() ? fmt::format("{}: give it the name {} again, which another file has now\n", what, Printable(former))
                          : fmt::format("{}: {}\n", what, moves);
@@ -141,6 +172,22 @@ std::string LinkText(FileSystem& fs, const std::string& path, DatasetKind kind) 
   return out + fmt::format("  {} is a symbolic link now; first move it away: {}\n", Printable(path), MoveAway(fs, path));
 }
 
+// Where lost members are that were moved without their sidecars: in reach, or one directory higher. For each one, files of its size are read.
+std::string MovedMembersText(FileSystem& fs, const std::set<std::string>& lost) {
+  constexpr std::size_t kMost = 8;
+  std::string out;
+  for (const std::string& path : lost) {
+    const auto sidecar = SidecarPath(path);
+    if (lost.size() > kMost || !sidecar.ok() || fs.Stat(path, /*follow=*/false).ok()) continue;
+    AddToReach(fs, DirectoryOf(DirectoryOf(path)));
+    const auto holder = FindHolder(fs, *sidecar, path, nullptr, Holders::kAll);
+    if (!holder || !holder->proven || FindSidecar(fs, holder->path).ok()) continue;  // else that file is told of, too
+    out += fmt::format("  {} holds what {} was; if it was moved by mistake, move it back: mv -n {} {}\n", Printable(holder->path), Printable(path),
+                       ShellQuote(holder->path), ShellQuote(path));
+  }
+  return out;
+}
+
 // A link that leads to no protected file, beside the sidecar of the file that had its name.
 std::string LinkAdvice(FileSystem& fs, const DatasetRef& dataset, const std::string& repeated) {
   const auto sidecar = SidecarPath(dataset.path);
@@ -157,6 +204,7 @@ std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
     if (damage.part == DamagePart::kData && damage.cause == DamageCause::kMissing && !damage.repaired) lost.insert(damage.path);
   }
   std::string out = OlderCommitAdvice(fs, report);
+  if (report.kind == DatasetKind::kSet) out += MovedMembersText(fs, lost);
   for (const std::string& path : lost) {
     const auto there = fs.Stat(path, /*follow=*/false);
     if (!there.ok() || there->type == FileStat::Type::kRegular) continue;

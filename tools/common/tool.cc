@@ -506,7 +506,20 @@ int ToolRun::Run() {
   } else {
     HandleNamed();
   }
+  TellLeftBare();
   return Finish(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+}
+
+// A file may have the sidecar that another one was judged by. Then it is this command that leaves nothing to be said of that other one.
+void ToolRun::TellLeftBare() {
+  const auto all = UniteRecords(comm_, TakeLeftBare(*fs_));
+  if (!all.ok()) return Fail(all.status());
+  for (const LeftBare& bare : *all) {
+    if (std::ranges::find(codes_.unjudged(), bare.path) != codes_.unjudged().end()) continue;
+    Fail({Code::kUnprotected, fmt::format("{}: it is not protected any more: by its content, the sidecar of that name is that of '{}', and has the "
+                                          "name of that file now", bare.path, bare.by)});
+    Say(fmt::format("  to protect it as it is: lzy-protect {}{}\n", RepeatedOptions(options_), ShellQuote(bare.path)));
+  }
 }
 
 // The command is told even if the tool was interrupted: what was found is found.

@@ -101,6 +101,8 @@ class ToolRun {
   void Complain(const Status& status);
   /// "lzy-verify: TEXT" on stderr, after everything that was printed before it. Rank 0 only.
   void PrintOnStderr(const std::string& text);
+  /// Names files that nothing protects any more, since another file got their sidecars. Collective.
+  void TellLeftBare();
   /// Names the datasets that could not be judged, if others were.
   void TellUnjudged();
   /// Says what was finished before the interrupt. Returns the exit code. Collective.
