@@ -79,7 +79,7 @@ struct Identity {
     kAnother,    ///< another one by inode or birth, with the committed mtime; most of its blocks are not as committed
     kRenamed,    ///< the one that was committed as `name`, by its inode, size and mtime. It was renamed, and is damaged
     kUnlike,     ///< the same by inode and birth, with the committed mtime, but most of its blocks are not as committed; and it has another
-                 ///< size, or births are not told
+                 ///< size, or births are not told. Or another one that is empty
   };
   Kind kind = Kind::kCommitted;
   std::string name;

@@ -219,8 +219,10 @@ class Examiner {
         // Of the blocks that are there: a copy may be cut short, or go on behind the end.
         const std::uint64_t there = CeilDiv(file.stat.size, layout.block_size()), extra = there - std::min(there, layout.data_blocks(f));
         const bool differs = 2 * (CountBad(bad, there) + extra) > there;
-        const bool unnoticed = differs && file.stat.mtime_ns == file.stamp.mtime_ns && file.sidecar_usable();
-        if (unnoticed) file.identity.kind = in_place ? Identity::Kind::kUnlike : Identity::Kind::kAnother;
+        // Nothing in it is worth more than what was committed, but somebody may have put it there.
+        const bool empty = file.stat.size == 0 && !in_place;
+        const bool unnoticed = (differs || empty) && file.stat.mtime_ns == file.stamp.mtime_ns && file.sidecar_usable();
+        if (unnoticed) file.identity.kind = in_place || empty ? Identity::Kind::kUnlike : Identity::Kind::kAnother;
       }
     }
     if (!any) return Status::Ok();

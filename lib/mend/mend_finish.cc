@@ -33,9 +33,10 @@ Status KeepWhatCannotBeHad(File& was, FileMend& mend) {
   return Status::Ok();
 }
 
-// Whether `was` is `rebuilt` with some rot. What cannot be read says nothing.
+// Whether `was` is `rebuilt` with some rot. What cannot be read says nothing; an empty file is another one.
 Result<bool> Resembles(File& was, File& rebuilt) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, was.Stat());
+  if (stat.size == 0) return false;
   std::vector<std::uint8_t> one(kPiece), other(kPiece);
   std::uint64_t same = 0, total = 0;
   for (std::uint64_t at = 0; at < stat.size; at += kPiece) {
@@ -260,9 +261,9 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
 
 // What another dataset committed, which may be nowhere else; or what was written over the file, perhaps with its time.
 Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) {
-  const bool unlike = file.identity.Is(Identity::Kind::kUnlike);
-  return {mend.target + ".replaced", unlike ? "most of it was not what was committed, and it may be another file"
-                                            : fmt::format("it held what '{}' was at its last commit", file.identity.name)};
+  const std::string name = mend.target + ".replaced";
+  if (!file.identity.Is(Identity::Kind::kUnlike)) return {name, fmt::format("it held what '{}' was at its last commit", file.identity.name)};
+  return {name, file.stat.size == 0 ? "it was empty, and it may be another file" : "most of it was not what was committed, and it may be another file"};
 }
 
 // Why the file that is to be replaced is kept under another name; nullopt: nothing in it is worth that. One that its own, older sidecar

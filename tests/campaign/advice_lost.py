@@ -1203,6 +1203,36 @@ class Advised(Lost):
             self.assertNotIn("lzy-protect", done.text)
 
 
+class Members(Lost):
+    """Members of sets that were moved among those of other sets, or to other directories."""
+
+    def test_an_empty_file_in_the_place_of_a_member_is_kept(self):
+        world = self.world
+        for also_sidecar in (False, True):
+            self.files([f"s.{rank}" for rank in range(3)], 9000)
+            self.files(["f"], 300)
+            self.files(["e", "g"], 0)
+            world.protect("'s.%r' f")
+            before = world.files()
+            world.must("mv e s.1 && mv g f" + (" && rm .LZY.s.1" if also_sidecar else ""))
+            done, _ = self.judge("lzy-restore .", "lzy-verify .", codes=[0, 0])
+            self.assertIn("that is kept as s.1.replaced", done.text)
+            self.assertIn("f: it was empty, and it may be another file; that is kept as f.replaced", done.text)
+            del before["e"], before["g"]
+            empty = hash_of(b"")
+            self.assertEqual(world.files(), {**before, "s.1.replaced": empty, "f.replaced": empty})
+            world.must("rm -f * .LZY*")
+
+    def test_a_file_that_was_cut_to_nothing_leaves_no_file_behind(self):
+        world = self.world
+        self.files([f"s.{rank}" for rank in range(3)], 9000)
+        world.protect("'s.%r'")
+        before = world.files()
+        world.must("touch -r s.1 then && truncate -s 0 s.1 && touch -r then s.1 && rm then")
+        self.judge("lzy-restore 's.%r'", "lzy-verify .", codes=[0, 0])
+        self.assertEqual(world.files(), before)
+
+
 class Told(Lost):
     """What is said of a state: a loss that nobody tells of, and words that promise what no command does."""
 
