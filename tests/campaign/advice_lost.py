@@ -1232,6 +1232,23 @@ class Members(Lost):
         self.judge("lzy-restore 's.%r'", "lzy-verify .", codes=[0, 0])
         self.assertEqual(world.files(), before)
 
+    def test_what_protect_refuses_is_not_advised(self):
+        """Two sets exchanged their names; two sets exchanged members."""
+        world = self.world
+        names = [f"{directory}/{name}.{rank}" for directory, name in (("a", "s"), ("a", "n"), ("b", "s")) for rank in range(3)]
+        for exchange in (("a/s.{}", "a/n.{}", (0, 1, 2), False), ("a/s.{}", "b/s.{}", (1,), True)):
+            self.files(names, 9000)
+            world.protect("'a/s.%r' 'a/n.%r' 'b/s.%r'")
+            one, other, ranks, also_sidecars = exchange
+            for rank in ranks:
+                self.swap(one.format(rank), other.format(rank), also_sidecars)
+            for command in ("lzy-verify .", "lzy-scrub .", "lzy-verify --repair .", "lzy-restore .", "lzy-status"):
+                done = world.run(command)
+                steps = [step for step in next_steps(done.text) if step.startswith("lzy-protect ")]
+                self.assertTrue(steps, world.story())
+                self.assertEqual([step for step in steps if "--force" not in step], [], world.story())
+            world.must("rm -r a b && lzy-verify -q . ; lzy-status --forget .")
+
 
 class Told(Lost):
     """What is said of a state: a loss that nobody tells of, and words that promise what no command does."""
