@@ -19,9 +19,10 @@ namespace lzy {
 
 /// The generation that counts, and the members' sidecars that do not belong to it. Finds the newest generation of the
 /// newest set among `members`, puts its superblock into `view`, and marks sidecars of others as outdated or foreign.
-/// `roll_forward`: members that have that generation prepared only.
-void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
-                      std::set<std::uint32_t>& roll_forward);
+/// `roll_forward`: members that have that generation prepared only. `all_disks`: where this process sees everything, so that members of
+/// another set that were moved here are known by the others of theirs; else null.
+void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members, std::set<std::uint32_t>& roll_forward,
+                      FileSystem* all_disks);
 
 /// Sidecars that say something else about their group than most of it do not count.
 Status DropDissenters(std::map<std::uint32_t, Summary>& members);

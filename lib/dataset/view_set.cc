@@ -118,7 +118,7 @@ class SetOpener {
   // anew.
   Status CompleteCommits() {
     std::set<std::uint32_t> roll_forward;
-    JudgeGenerations(view_, members_, roll_forward);
+    JudgeGenerations(view_, members_, roll_forward, AllDisks());
     bool rolled = false;
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       for (Summary& s : mine_) {
@@ -138,10 +138,12 @@ class SetOpener {
       LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
       roll_forward.clear();
       view_.committed = false;
-      JudgeGenerations(view_, members_, roll_forward);
+      JudgeGenerations(view_, members_, roll_forward, AllDisks());
     }
     return Status::Ok();
   }
+
+  FileSystem* AllDisks() const { return comm_.size() == 1 ? &context_.fs : nullptr; }
 
   // Where the sidecar of a member is that has the name of another member of the set: this one's files were exchanged or copied
   // over the other's.
@@ -199,7 +201,7 @@ class SetOpener {
     LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
     std::set<std::uint32_t> roll_forward;
     view_.committed = false;
-    JudgeGenerations(view_, members_, roll_forward);
+    JudgeGenerations(view_, members_, roll_forward, AllDisks());
     return Status::Ok();
   }
 

@@ -354,7 +354,7 @@ class Examiner {
   // was. Nobody edited it, or its time would be another one.
   std::optional<std::string> CommittedAs(const FileView& file, const std::string& real) {
     if (HasSizeAndTime(file.stat, file.stamp)) return std::nullopt;
-    for (const FormerName& one : lzy::CommittedAs(context_.fs, real, file.stat, file.sidecar_usable() ? file.sidecar_path : "")) {
+    for (const FormerName& one : lzy::CommittedAs(context_.fs, real, file.stat, file.sidecar_usable() ? file.sidecar_path : "", Within::kReach)) {
       if (one.peek.uuid != view_.superblock.uuid || one.peek.rank != file.rank) return one.name;  // else an older commit of it
     }
     return std::nullopt;

@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "merkle/leaf_key.h"
 #include "names/peek.h"
+#include "names/set_claim.h"
 
 namespace lzy {
 
@@ -68,11 +69,14 @@ Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const 
 struct FormerName {
   std::string sidecar;  ///< path
   Peek peek;
-  std::string name;  ///< of the file at that commit: base name, or the end of its path as the pattern of the set tells it
+  std::string name;  ///< of the file at that commit: base name, or the end of its path as the pattern of the set tells it; with its
+                     ///< directory if that is another one
 };
-/// Those of them beside the file `data_path`, which is `stat`, other than `except` (a path; may be empty): under that name it was
-/// committed, so it was renamed. Births count if they are known.
-std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except);
+enum class Within { kDirectory, kReach };
+/// Those of them beside the file `data_path`, which is `stat`, and in reach on its file system, other than `except` (a path; may be
+/// empty): under that name it was committed, so it was renamed. Births count if they are known.
+std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
+                                    Within within);
 /// The name at its commit of a file that was renamed and is damaged, where births are not told. For a file that has no sidecar: one of
 /// another name was committed for this inode, size and mtime, its file is gone, and the content differs from it. Else nullopt.
 std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key);
@@ -88,6 +92,11 @@ void AddToReach(FileSystem& fs, const std::string& directory);
 /// Tells where else protected files are. `directories` is asked once, if ever: when a file differs from its sidecar. What is not
 /// there any more is passed over. From any thread.
 void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories);
+
+/// Members of another set may have been moved among those of this one, with their sidecars. If `claims` are of several sets: those of a
+/// set of which as many members or more are together in reach, each the very file that was committed, become unnamed. `here`: the paths
+/// of all members. Only for a process that sees all disks.
+void MarkFromElsewhere(FileSystem& fs, const std::vector<std::string>& here, std::vector<SetClaim>& claims);
 
 /// Paths of the committed sidecars in directories of the reach other than `here`, those that were set aside included.
 std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here);

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "names/lookup.h"
@@ -40,7 +41,8 @@ struct Leftover {
 /// Use: Add each PATH, exchange found() with the other ranks, then ask for the members of what all ranks found.
 class Survey {
  public:
-  Survey(FileSystem& fs, Resolve what) : fs_(fs), what_(what) {}
+  /// `sees_all`: this process sees all disks, so what names/contents knows of datasets elsewhere counts.
+  Survey(FileSystem& fs, Resolve what, bool sees_all = false) : fs_(fs), what_(what), sees_all_(sees_all) {}
 
   /// Looks for the datasets of PATH and adds them to found(). kInvalidArgument or kUnprotected: this process sees
   /// nothing of it; another one may. Other errors: PATH could not be looked into. Trouble with single files is in
@@ -89,9 +91,9 @@ class Survey {
   /// Files that were taken for datasets of their own, and are members of sets that were found later.
   void DropMembers();
   /// Takes sets out of found() that are none here: fewer of their members are here than are missing, and more are in another
-  /// directory, where the set is. These were moved or copied here; troubles() says so, and what to do. `reach`: also look where
-  /// names/contents knows of datasets; only if this process sees all disks. Sets that PATH names by their pattern stay.
-  void DropStrays(bool reach);
+  /// directory, where the set is. These were moved or copied here; troubles() says so, and what to do. If as many are in both places, those
+  /// whose sidecars were changed later were moved. Sets that PATH names by their pattern stay.
+  void DropStrays();
 
  private:
   /// The directory `path`, looked at once. A reference stays valid until Walk leaves the directory.
@@ -101,6 +103,8 @@ class Survey {
   std::optional<Peek> PeekFor(const std::string& path);
   /// Whether its sidecar was made for the file that is there, by inode and birth.
   bool IsBesideItsFile(const Member& member);
+  /// Tells names/contents where the sets are that were found so far.
+  void NoteReach();
   /// Whether `path` is a data file (anything but a directory) or has a sidecar.
   bool IsThere(const std::string& path);
 
@@ -140,7 +144,9 @@ class Survey {
   /// Members of the newest version that are there, as files.
   std::size_t CountOf(const std::string& pattern);
   /// Where most of the set with the version of `pattern` is; nullopt: nowhere else.
-  std::optional<std::string> HomeOfStray(const std::string& pattern, bool reach);
+  std::optional<std::string> HomeOfStray(const std::string& pattern);
+  /// What tells which of two places of one set is its home; the greater one is.
+  std::tuple<std::size_t, std::int64_t, std::string> HomelinessOf(const std::string& pattern);
   /// What to say of one of its members, where the set is `home`.
   Status TellStray(const Member& member, const std::string& home);
   /// Adds hints about members that were renamed among each other.
@@ -148,6 +154,7 @@ class Survey {
 
   FileSystem& fs_;
   const Resolve what_;
+  const bool sees_all_;
   std::map<std::string, Directory> directories_;
   std::map<std::string, DatasetRef> found_;
   std::set<std::string> set_patterns_;  // keys of the sets in found_
