@@ -1337,6 +1337,32 @@ class Members(Lost):
                 self.assertEqual([step for step in steps if "--force" not in step], [], world.story())
             world.must("rm -r a b && lzy-verify -q . ; lzy-status --forget .")
 
+    def test_a_set_whose_members_are_told_of_one_by_one_is_none_any_more(self):
+        """Half of a set has the names of another one. Once the sidecars are under the names of their files, no set is found."""
+        world = self.world
+        names = [f"ck.0.{rank}" for rank in range(6)] + [f"ck.1.{rank}" for rank in range(3)]
+        for number, name in enumerate(names):
+            self.files([name], 3000, LONG_AGO + number * SECOND)
+        world.protect("'ck.0.%r' 'ck.1.%r'")
+        for rank in range(3):
+            self.swap(f"ck.0.{rank}", f"ck.1.{rank}")
+        world.run("lzy-verify . ; lzy-verify --repair .")
+        verify, status = world.run("lzy-verify ."), world.run("lzy-status")
+        self.assertEqual((verify.code, status.code), (4, 4), world.story())
+        self.assertNotIn("beyond repair", status.text, world.story())
+
+    def test_a_member_whose_sidecar_came_back_is_no_file_of_its_own_any_more(self):
+        """lzy-status went on to advise a commit that did nothing."""
+        world = self.world
+        self.files(["i.dat", "n.0", "n.1", "n.2"], 9000)
+        world.protect("'n.%r' i.dat")
+        self.swap(".LZY.n.0", ".LZY.i.dat")
+        world.must("cp -r . ../kept && find . -mindepth 1 -delete && cp -r ../kept/. . && rm -rf ../kept")
+        self.assertIn("n.0: stale", world.run("lzy-verify .").text)
+        world.must("lzy-verify --repair 'n.%r'")
+        self.assertNotIn("n.0: ", world.run("lzy-status").text, world.story())
+        self.judge("lzy-verify --repair .", "lzy-status", codes=[0, 0])
+
 
 class Told(Lost):
     """What is said of a state: a loss that nobody tells of, and words that promise what no command does."""
