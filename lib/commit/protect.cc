@@ -17,6 +17,7 @@
 #include "encode/capture.h"
 #include "encode/coverage.h"
 #include "encode/resemblance.h"
+#include "judge/last_proof.h"
 #include "names/contents.h"
 #include "names/lookup.h"
 #include "names/set_names.h"
@@ -266,9 +267,8 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   if (only_access_ && recorded) return true;
 
   if (stale > 0 && !request_.force) {
-    LZY_ASSIGN_OR_RETURN(const bool mixed, IsMixed());
-    LZY_ASSIGN_OR_RETURN(const bool needed, ProvesAnother());
-    if (needed || mixed) return true;
+    LZY_RETURN_IF_ERROR(TellWhyNotToCommit(context_, view_, report_));
+    if (report_.another) return true;
   }
   WarnOfCommitting(stale, kCommittedStale);
   WarnOfCommitting(at_risk, kCommittedAtRisk);
@@ -290,72 +290,6 @@ bool Protector::IsProvenWhole() const {
   if (report_.another || report_.unjudged || !report_.unchecked.empty() || !view_.unknown_ranks.empty()) return false;
   if (std::ranges::any_of(report_.damage, [](const Damage& d) { return !d.transient && d.part != DamagePart::kParity; })) return false;
   return std::ranges::all_of(view_.files(), [](const FileView& file) { return file.sidecar_usable() && !file.intent; });
-}
-
-// Copied over another file, or exchanged by copies: the next repair would take that content for rot.
-Result<bool> Protector::ProvesAnother() {
-  std::vector<Holder> mine;
-  std::set<std::uint32_t> edited;  // ranks of members
-  for (const Damage& d : report_.damage) {
-    if (d.part == DamagePart::kData && IsEdit(d.cause)) edited.insert(d.device);
-  }
-  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
-    for (const FileView& file : view_.files()) {
-      const bool asked = shared() ? comm_.rank() == 0 : file.owner == comm_.rank() && edited.contains(file.rank) && file.sidecar_usable();
-      if (asked) AddHolder(file, mine);
-    }
-  }));
-  LZY_ASSIGN_OR_RETURN(const std::vector<Holder> all, UniteRecords(comm_, mine));
-  for (const Holder& one : all) {
-    report_.another = true;
-    const bool both = std::ranges::any_of(view_.files(), [&](const FileView& file) {
-      return file.path == one.file && file.identity.Is(Identity::Kind::kProven) && BaseNameOf(file.identity.name) == BaseNameOf(one.holder);
-    });
-    report_.warnings.push_back(
-        both ? fmt::format("{0}: it and '{1}' hold what the other one was at its last commit, and nothing else proves that. Give the files "
-                           "their contents back. Or --force commits this one as it is", one.file, one.holder)
-             : fmt::format("{}: '{}' holds what this file was at its last commit, and nothing else proves that. First commit "
-                           "that one, or give the files their contents back", one.file, one.holder));
-  }
-  return !all.empty();
-}
-
-// A member that was moved here from another directory, with its sidecar, may make the set that is here look like an older one. Whoever
-// commits all of it dissolves that set.
-Result<bool> Protector::IsMixed() {
-  struct Member {
-    std::string path;
-    std::uint32_t members = 0;  // of its set
-    LZY_FIELDS(path, members)
-  };
-  std::vector<Member> mine;
-  for (const FileView& file : view_.files()) {
-    if (shared() || file.owner != comm_.rank() || !file.former) continue;
-    const SidecarContents& contents = file.former->contents();
-    const Superblock& sb = contents.superblock;
-    if (sb.kind != DatasetKind::kSet || sb.uuid == view_.superblock.uuid || !HasSizeAndTime(file.stat, sb.stamp)) continue;
-    if (PatternFromTail(file.path, contents.info.name, sb.rank) == ref_.path) mine.push_back({file.path, sb.members});
-  }
-  LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(comm_, mine));
-  for (const Member& one : all) {
-    report_.another = true;
-    report_.warnings.push_back(fmt::format("{}: it is as another set of this name left it, of {} files: members of two sets are mixed here. Move away "
-                                           "those that do not belong here, with their sidecars; or --force commits all as they are",
-                                           one.path, one.members));
-  }
-  return !all.empty();
-}
-
-// Only a file of the same mtime could be taken for another one: from an archive, by a coarse clock, or written within one tick. Two sets
-// that exchanged their names prove each other, whatever their times are.
-void Protector::AddHolder(const FileView& file, std::vector<Holder>& mine) const {
-  const std::string real = FollowLink(context_.fs, file.path);
-  const Holders which = file.identity.Is(Identity::Kind::kProven) ? Holders::kProtected : Holders::kOfItsTime;
-  const auto holder = FindHolder(context_.fs, file.sidecar_path, real, context_.options.key.get(), which);
-  const bool is_member = holder && std::ranges::any_of(ref_.members, [&](const auto& member) {
-    return FollowLink(context_.fs, member.second) == holder->path;
-  });
-  if (holder && !is_member) mine.push_back({file.path, holder->path});
 }
 
 void Protector::WarnOfCommitting(std::uint64_t bytes, const char* what) {

@@ -146,16 +146,6 @@ class Protector {
   bool HasServersOf(const Options& options) const;
   // After Describe; the same on all ranks.
   bool IsProvenWhole() const;
-  // Whether a sidecar is what proves the content of another file; then a warning says so. Collective.
-  Result<bool> ProvesAnother();
-  // A file that holds what `file` was at its last commit.
-  struct Holder {
-    std::string file, holder;
-    LZY_FIELDS(file, holder)
-  };
-  void AddHolder(const FileView& file, std::vector<Holder>& mine) const;
-  // Whether members of another set of the same name are among the files, as that one left them; then a warning says so. Collective.
-  Result<bool> IsMixed();
   // Notes what is committed although it differs.
   void WarnOfCommitting(std::uint64_t bytes, const char* what);
   // Sets holds_ and touched_ so that blocks found right must stay right, and damaged ones are encoded as they are.

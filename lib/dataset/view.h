@@ -78,7 +78,7 @@ struct Identity {
     kAnother,    ///< inode or birth differ, the mtime is the committed one, and most blocks differ
     kRenamed,    ///< the file that was committed as `name`, by inode, size and mtime. It was renamed and is damaged
     kUnlike,     ///< inode, birth and mtime are the committed ones, but most blocks differ; and the size differs, or births are
-                 ///< unknown
+                 ///< unknown. Or inode or birth differ, and the file is empty
   };
   Kind kind = Kind::kCommitted;
   std::string name;

@@ -16,6 +16,7 @@
 #include "encode/check_parity.h"
 #include "encode/resemblance.h"
 #include "engine/engine.h"
+#include "judge/last_proof.h"
 #include "mend/lost_members.h"
 #include "mend/mend.h"
 #include "mend/mend_plan.h"
@@ -135,6 +136,7 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset) {
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context.comm, mine));
   std::vector<SetClaim> claims;
   for (const auto& theirs : all) claims.insert(claims.end(), theirs.begin(), theirs.end());
+  if (context.comm.size() == 1) MarkFromElsewhere(context.fs, MemberPaths(dataset), claims);
   const auto counts = WhichSetCounts(claims);
   return AgreeOn(context.comm, [&]() -> Status {
     if (!counts) return Status::Ok();
@@ -352,6 +354,13 @@ Result<bool> HasMovedSidecar(const Context& context, const DatasetRef& dataset) 
   return any != 0;
 }
 
+// Whether edits that lzy-protect may refuse are to be committed: of files that hold what others were, or in a mixture of two sets.
+bool MayBeRefused(const DatasetView& view, const DatasetReport& report) {
+  const bool edits = std::ranges::any_of(report.damage, [](const Damage& d) { return d.part == DamagePart::kData && IsEdit(d.cause); });
+  const bool mixed = std::ranges::any_of(view.files(), [](const FileView& file) { return file.fault == SidecarFault::kForeign; });
+  return edits && !report.another && (report.holds_another || mixed);
+}
+
 // The whole sequence. A plain restore of lost members first tries RestoreLostMembers. `met_commit`: a reader found
 // differences, or could not read, because another process commits; the report has the differences.
 Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report, bool& met_commit) {
@@ -402,6 +411,7 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
   if (view.IsPartial()) request.devices.clear();  // it is not known whether they can be rebuilt
   LZY_RETURN_IF_ERROR(JudgeFindings(context, view, findings, request, report));
   if (write && view.IsPartial()) return Status::Ok();
+  if (MayBeRefused(view, report)) LZY_RETURN_IF_ERROR(TellWhyNotToCommit(context, view, report));
   if (!write) {
     if (!job.replica.empty()) {
       LZY_ASSIGN_OR_RETURN(const MendPlan plan, PlanMending(view, findings, request));

@@ -217,8 +217,10 @@ class Examiner {
         // Counts only blocks that exist, because a copy may be shorter or longer than the committed file.
         const std::uint64_t there = CeilDiv(file.stat.size, layout.block_size()), extra = there - std::min(there, layout.data_blocks(f));
         const bool differs = 2 * (CountBad(bad, there) + extra) > there;
-        const bool unnoticed = differs && file.stat.mtime_ns == file.stamp.mtime_ns && file.sidecar_usable();
-        if (unnoticed) file.identity.kind = in_place ? Identity::Kind::kUnlike : Identity::Kind::kAnother;
+        // Nothing in it is worth more than what was committed, but somebody may have put it there.
+        const bool empty = file.stat.size == 0 && !in_place;
+        const bool unnoticed = (differs || empty) && file.stat.mtime_ns == file.stamp.mtime_ns && file.sidecar_usable();
+        if (unnoticed) file.identity.kind = in_place || empty ? Identity::Kind::kUnlike : Identity::Kind::kAnother;
       }
     }
     if (!any) return Status::Ok();
@@ -351,7 +353,7 @@ class Examiner {
   // an edit would have changed the mtime.
   std::optional<std::string> CommittedAs(const FileView& file, const std::string& real) {
     if (HasSizeAndTime(file.stat, file.stamp)) return std::nullopt;
-    for (const FormerName& one : lzy::CommittedAs(context_.fs, real, file.stat, file.sidecar_usable() ? file.sidecar_path : "")) {
+    for (const FormerName& one : lzy::CommittedAs(context_.fs, real, file.stat, file.sidecar_usable() ? file.sidecar_path : "", Within::kReach)) {
       if (one.peek.uuid != view_.superblock.uuid || one.peek.rank != file.rank) return one.name;  // else: an older commit of this file
     }
     return std::nullopt;

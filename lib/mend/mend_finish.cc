@@ -32,9 +32,10 @@ Status KeepWhatCannotBeHad(File& was, FileMend& mend) {
   return Status::Ok();
 }
 
-// True if `was` looks like `rebuilt` with some rot. Unreadable bytes do not count.
+// True if `was` looks like `rebuilt` with some rot. Unreadable bytes do not count. An empty file is another one.
 Result<bool> Resembles(File& was, File& rebuilt) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, was.Stat());
+  if (stat.size == 0) return false;
   std::vector<std::uint8_t> one(kPiece), other(kPiece);
   std::uint64_t same = 0, total = 0;
   for (std::uint64_t at = 0; at < stat.size; at += kPiece) {
@@ -261,9 +262,9 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
 // The content is kept if another dataset committed it, because it may exist nowhere else. It is also kept if it may be
 // another file that was copied over this one with its time.
 Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) {
-  const bool unlike = file.identity.Is(Identity::Kind::kUnlike);
-  return {mend.target + ".replaced", unlike ? "most of it was not what was committed, and it may be another file"
-                                            : fmt::format("it held what '{}' was at its last commit", file.identity.name)};
+  const std::string name = mend.target + ".replaced";
+  if (!file.identity.Is(Identity::Kind::kUnlike)) return {name, fmt::format("it held what '{}' was at its last commit", file.identity.name)};
+  return {name, file.stat.size == 0 ? "it was empty, and it may be another file" : "most of it was not what was committed, and it may be another file"};
 }
 
 // Why the file that will be replaced is kept under another name; nullopt if it is not worth keeping. If its own, older

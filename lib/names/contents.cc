@@ -139,6 +139,22 @@ class Around {
     std::ranges::transform(*reach_sizes_, std::back_inserter(paths), [](const auto& one) { return one.second; });
     return paths;
   }
+  // Those that were committed for a file of this inode number, in directories other than `here`.
+  std::vector<std::string> InReachFor(FileSystem& fs, std::uint64_t inode, const std::string& here) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> paths;
+    if (!ReachesBeyond(fs, here)) return paths;
+    const auto [begin, end] = reach_inodes_.equal_range(inode);
+    for (auto at = begin; at != end; ++at) {
+      if (DirectoryOf(at->second) != here) paths.push_back(at->second);
+    }
+    return paths;
+  }
+  // Those of members of sets, if anything in another directory than `here` is in reach.
+  std::vector<std::string> SetsInReach(FileSystem& fs, const std::string& here) {
+    const std::lock_guard lock(mutex_);
+    return ReachesBeyond(fs, here) ? sets_in_reach_ : std::vector<std::string>();
+  }
   // Files of this size in directories in reach other than `here`, protected or not. The first call stats all files.
   std::vector<std::string> FilesOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
     const std::lock_guard lock(mutex_);
@@ -210,6 +226,7 @@ class Around {
   void LookAtReach(FileSystem& fs) {
     reach_.clear();
     reach_sizes_.emplace();
+    reach_inodes_.clear();
     sets_in_reach_.clear();
     for (const std::string& directory : directories_) {
       const auto names = fs.List(directory);
@@ -218,6 +235,7 @@ class Around {
         const auto peek = PeekSidecar(fs, JoinPath(directory, name));
         if (!peek.ok() || !peek->committed) continue;
         reach_sizes_->emplace(peek->stamp.size, JoinPath(directory, name));
+        reach_inodes_.emplace(peek->stamp.inode, JoinPath(directory, name));
         if (peek->kind == DatasetKind::kSet) sets_in_reach_.push_back(JoinPath(directory, name));
       }
     }
@@ -229,6 +247,7 @@ class Around {
   std::set<std::string> directories_, named_;
   std::vector<std::function<std::vector<std::string>()>> more_;
   std::optional<std::multimap<std::uint64_t, std::string>> reach_sizes_;
+  std::multimap<std::uint64_t, std::string> reach_inodes_;  // the same paths
   std::vector<std::string> sets_in_reach_;  // those of reach_sizes_ that are of sets
   std::optional<std::multimap<std::uint64_t, std::string>> files_;  // in reach, by size
 };
@@ -541,16 +560,28 @@ Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const 
   return any;
 }
 
-std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except) {
+std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
+                                    Within within) {
   const std::string directory = DirectoryOf(data_path);
   const auto look = Neighbours::For(fs, directory, BaseNameOf(data_path), stat).look;
+  std::vector<std::string> sidecars;
+  for (const std::string& sidecar : look->SidecarsFor(stat.inode)) sidecars.push_back(JoinPath(directory, sidecar));
+  const std::size_t beside = sidecars.size();
+  if (within == Within::kReach) {
+    // Numbers of inodes mean something on one file system only.
+    for (const std::string& path : fs.Memo<Around>().InReachFor(fs, stat.inode, RealDirectory(fs, directory))) {
+      const auto place = fs.Stat(path, /*follow=*/false);
+      if (place.ok() && place->device == stat.device) sidecars.push_back(path);
+    }
+  }
   std::vector<FormerName> names;
-  for (const std::string& sidecar : look->SidecarsFor(stat.inode)) {
-    const std::string path = JoinPath(directory, sidecar);
+  for (std::size_t i = 0; i < sidecars.size(); ++i) {
+    const std::string& path = sidecars[i];
     if (!except.empty() && RealPathOf(fs, path) == RealPathOf(fs, except)) continue;
     auto peek = PeekSidecar(fs, path);
     if (!peek.ok() || !peek->committed || !MayBe(stat, peek->stamp) || !HasSizeAndTime(stat, peek->stamp)) continue;
     std::string name = peek->kind == DatasetKind::kSet ? ExpandPattern(peek->name, peek->rank) : peek->name;
+    if (i >= beside && name.find('/') == std::string::npos) name = JoinPath(DirectoryOf(path), name);
     names.push_back({path, std::move(*peek), std::move(name)});
   }
   return names;
@@ -565,7 +596,7 @@ std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path
     return std::nullopt;
   }
   std::optional<std::string> name;
-  for (const FormerName& one : CommittedAs(fs, data_path, *stat, "")) {
+  for (const FormerName& one : CommittedAs(fs, data_path, *stat, "", Within::kDirectory)) {
     const std::string owner = OwnerOf(one.sidecar);
     if (owner.empty() || fs.Stat(owner, /*follow=*/false).status().code() != Code::kNotFound) continue;
     const auto holds = HoldsCommitted(fs, data_path, one.sidecar, key);
@@ -606,6 +637,26 @@ std::vector<LeftBare> TakeLeftBare(FileSystem& fs) {
     }
   }
   return bare;
+}
+
+void MarkFromElsewhere(FileSystem& fs, const std::vector<std::string>& here, std::vector<SetClaim>& claims) {
+  std::map<Uuid, std::size_t> sets;
+  for (const SetClaim& claim : claims) ++sets[claim.uuid];
+  if (sets.size() < 2 || here.empty()) return;
+  std::set<std::string> places;
+  for (const std::string& path : here) places.insert(RealPathOf(fs, path));
+  std::map<std::pair<Uuid, std::string>, std::size_t> elsewhere;  // by set and pattern
+  std::set<Uuid> at_home;
+  for (const std::string& sidecar : fs.Memo<Around>().SetsInReach(fs, DirectoryOf(*places.begin()))) {
+    const auto peek = PeekSidecar(fs, sidecar);
+    const auto owner = DataPathOf(sidecar);
+    if (!peek.ok() || !owner || !sets.contains(peek->uuid) || places.contains(*owner)) continue;
+    const auto stat = fs.Stat(*owner, /*follow=*/false);
+    const auto pattern = PatternFromTail(*owner, peek->name, peek->rank);
+    if (!pattern || !stat.ok() || !IsSameFile(*stat, peek->stamp)) continue;
+    if (++elsewhere[{peek->uuid, *pattern}] >= sets[peek->uuid]) at_home.insert(peek->uuid);
+  }
+  for (SetClaim& claim : claims) claim.named = claim.named && !at_home.contains(claim.uuid);
 }
 
 std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here) {

@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "merkle/leaf_key.h"
 #include "names/peek.h"
+#include "names/set_claim.h"
 
 namespace lzy {
 
@@ -82,11 +83,14 @@ std::vector<LeftBare> TakeLeftBare(FileSystem& fs);
 struct FormerName {
   std::string sidecar;  ///< path
   Peek peek;
-  std::string name;  ///< the name of the file at that commit: its base name, or for a member the end of its path
+  std::string name;  ///< the name of the file at that commit: its base name, or for a member the end of its path; with the
+                     ///< directory if that is another one
 };
-/// Finds such sidecars beside the file `data_path`, whose stat is `stat`, other than `except` (a path; may be empty). If
-/// there is one, the file was renamed. Births are compared if they are known.
-std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except);
+enum class Within { kDirectory, kReach };
+/// Finds such sidecars other than `except` (a path; may be empty) for the file `data_path`, whose stat is `stat`: beside the
+/// file, or also in reach on its file system. If there is one, the file was renamed. Births are compared if they are known.
+std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
+                                    Within within);
 /// For a file without a sidecar, on file systems without births: finds its name at its commit, if it was renamed and damaged
 /// since. That is so if a sidecar of another name was committed for its inode, size and mtime, no file has that name, and
 /// the content differs. Otherwise nullopt.
@@ -103,6 +107,11 @@ void AddToReach(FileSystem& fs, const std::string& directory);
 /// Adds more directories to the reach. `directories` is called at most once: when the first file differs from its sidecar.
 /// Missing directories are skipped. Thread-safe.
 void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories);
+
+/// Members of another set may have been moved among those of this one, with their sidecars. If `claims` are of several sets: those of a
+/// set of which as many members or more are together in reach, each the very file that was committed, become unnamed. `here`: the paths
+/// of all members. Only for a process that sees all disks.
+void MarkFromElsewhere(FileSystem& fs, const std::vector<std::string>& here, std::vector<SetClaim>& claims);
 
 /// Paths of the committed sidecars in reach, in other directories than `here`, including those that were set aside.
 std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here);

@@ -251,9 +251,9 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   // A rank that finds nothing must not fail alone, because another one may see the files. Ranks agree on other errors at
   // once.
   LZY_ASSIGN_OR_RETURN(const Companions companions, GatherCompanions(fs, comm));
-  Survey survey(fs, what);
+  Survey survey(fs, what, /*sees_all=*/comm.size() == 1);
   const Status mine = companions.leads() ? survey.Add(path) : Status::Ok();
-  if (companions.leads() && mine.ok()) survey.DropStrays(/*reach=*/comm.size() == 1);
+  if (companions.leads() && mine.ok()) survey.DropStrays();
   const bool absent = mine.code() == Code::kInvalidArgument || mine.code() == Code::kUnprotected;
   LZY_RETURN_IF_ERROR(Agree(comm, absent ? Status::Ok() : mine));
   LZY_ASSIGN_OR_RETURN(Found found, UniteFound(comm, survey));
@@ -298,6 +298,12 @@ std::string DatasetKey(FileSystem& fs, const DatasetRef& dataset) {
   const std::string tail = PatternTail(dataset.path);
   const std::string base = dataset.path.substr(0, dataset.path.size() - tail.size());
   return "set:" + JoinPath(EscapePercent(real(base.empty() ? "." : ExpandPattern(base, 0))), tail);
+}
+
+std::vector<std::string> MemberPaths(const DatasetRef& dataset) {
+  std::vector<std::string> paths;
+  for (const auto& [rank, path] : dataset.members) paths.push_back(path);
+  return paths;
 }
 
 std::vector<std::string> DirectoriesOf(FileSystem& fs, const std::vector<std::string>& paths, Resolve what) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/printable.h"
@@ -359,20 +360,30 @@ const std::map<std::uint32_t, Survey::Member>& Survey::SeenOf(const std::string&
   return members.empty() ? named_members_[pattern] : members;
 }
 
-std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, const Uuid& uuid, bool reach) {
+// A rename changes the ctime of a file, so the members that stayed have the older sidecars.
+Survey::HomeScore Survey::ScoreOf(const std::string& pattern, const Uuid& uuid) {
+  std::int64_t oldest = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [rank, member] : MembersOf(pattern)) {
+    const auto stat = member.peek && member.peek->uuid == uuid ? fs_.Stat(SidecarOf(member.path)) : Result<FileStat>(Code::kNotFound, "");
+    if (stat.ok()) oldest = std::min(oldest, stat->ctime_ns);
+  }
+  return {CountOf(pattern, uuid), -oldest, pattern};
+}
+
+std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, const Uuid& uuid) {
   // Sets that PATH leads to are named as PATH names them.
   std::vector<std::string> places(set_patterns_.begin(), set_patterns_.end());
   const std::string here = DirectoryOf(SeenOf(pattern).begin()->second.path);
-  for (const std::string& sidecar : reach ? SidecarsInReach(fs_, here) : std::vector<std::string>()) {
+  for (const std::string& sidecar : sees_all_ ? SidecarsInReach(fs_, here) : std::vector<std::string>()) {
     const auto& peek = At(DirectoryOf(sidecar)).PeekAt(BaseNameOf(sidecar));
     const auto owner = peek.ok() && peek->kind == DatasetKind::kSet && peek->uuid == uuid ? DataPathOf(sidecar) : std::nullopt;
     if (const auto there = owner ? PatternFromTail(*owner, peek->name, peek->rank) : std::nullopt) places.push_back(*there);
   }
   std::optional<std::string> home;
-  std::size_t most = CountOf(pattern, uuid);
+  HomeScore most = ScoreOf(pattern, uuid);
   for (const std::string& place : places) {
-    if (NewestOf(place).uuid != uuid || CountOf(place, uuid) <= most) continue;
-    most = CountOf(place, uuid);
+    if (NewestOf(place).uuid != uuid || ScoreOf(place, uuid) <= most) continue;
+    most = ScoreOf(place, uuid);
     home = place;
   }
   return home;
@@ -411,7 +422,7 @@ Status Survey::TellStray(const Member& member, const std::string& home) {
                       member.path, rank, set)};
 }
 
-void Survey::DropStrays(bool reach) {
+void Survey::DropStrays() {
   if (by_pattern_) return;
   std::map<std::string, std::string> strays;
   for (const std::string& pattern : set_patterns_) {
@@ -419,14 +430,14 @@ void Survey::DropStrays(bool reach) {
     SetVersion version = NewestOf(pattern);
     const auto& first = SeenOf(pattern).begin()->second.peek;
     if (MembersOf(pattern).empty() && first) version = {first->wall_time_ns, first->uuid, first->members};
-    if (2 * CountOf(pattern, version.uuid) >= version.members) continue;
+    if (2 * CountOf(pattern, version.uuid) > version.members) continue;
     // If another set is here, too, these are files of it. The engine decides which set counts.
     const bool mixed = std::ranges::any_of(MembersOf(pattern), [&](const auto& one) {
       const auto& peek = one.second.peek;
       return peek && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid != version.uuid;
     });
     if (mixed) continue;
-    const auto home = HomeOfStray(pattern, version.uuid, reach);
+    const auto home = HomeOfStray(pattern, version.uuid);
     const auto directory_of = [](const std::string& one) { return DirectoryOf(ExpandPattern(one, 0)); };
     if (home && directory_of(*home) != directory_of(pattern)) strays.emplace(pattern, *home);
   }
@@ -635,6 +646,13 @@ bool Survey::IsBesideItsFile(const Member& member) {
   return stat.ok() && member.peek && IsSameFile(*stat, member.peek->stamp);
 }
 
+// Later all that PATH leads to is in reach.
+void Survey::NoteReach() {
+  for (const std::string& pattern : set_patterns_) {
+    for (const auto& [rank, member] : MembersOf(pattern)) AddToReach(fs_, DirectoryOf(member.path));
+  }
+}
+
 SetVersion Survey::NewestOf(const std::string& pattern) {
   std::vector<SetClaim> claims;
   std::vector<const Member*> beside;
@@ -646,6 +664,12 @@ SetVersion Survey::NewestOf(const std::string& pattern) {
   }
   const bool several = std::ranges::any_of(claims, [&](const SetClaim& claim) { return claim.uuid != claims[0].uuid; });
   for (std::size_t i = 0; several && i < claims.size(); ++i) claims[i].same_file = IsBesideItsFile(*beside[i]);
+  if (several && sees_all_) {
+    std::vector<std::string> here;
+    for (const auto& [rank, member] : MembersOf(pattern)) here.push_back(member.path);
+    NoteReach();
+    MarkFromElsewhere(fs_, here, claims);
+  }
   const auto counts = WhichSetCounts(claims);
   return counts ? SetVersion{claims[*counts].wall_time_ns, claims[*counts].uuid, claims[*counts].members} : SetVersion{};
 }

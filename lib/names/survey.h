@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "names/lookup.h"
@@ -40,7 +41,8 @@ struct Leftover {
 /// Use: Add each PATH, exchange found() with the other ranks, then ask for the members of what all ranks found.
 class Survey {
  public:
-  Survey(FileSystem& fs, Resolve what) : fs_(fs), what_(what) {}
+  /// `sees_all`: this process sees all disks, so what names/contents knows of datasets elsewhere counts.
+  Survey(FileSystem& fs, Resolve what, bool sees_all = false) : fs_(fs), what_(what), sees_all_(sees_all) {}
 
   /// Finds the datasets of PATH and adds them to found(). kInvalidArgument or kUnprotected: this process sees none; another
   /// one may. Other errors: PATH could not be examined. Errors with single files are in troubles().
@@ -87,9 +89,9 @@ class Survey {
   /// Removes shared files from found() that are members of sets that were found later.
   void DropMembers();
   /// Removes sets from found() that are in another directory: fewer of their members are here than are missing, and more are
-  /// there. The members here were moved or copied; troubles() says so, and what to do. `reach`: also searches where
-  /// names/contents knows datasets; set it only if this process sees all disks. Sets that PATH names by their pattern stay.
-  void DropStrays(bool reach);
+  /// there. If as many are in both directories, the set is where its sidecars have the older ctimes. The members here were
+  /// moved or copied; troubles() says so, and what to do. Sets that PATH names by their pattern stay.
+  void DropStrays();
 
  private:
   /// The directory `path`, read once. A reference stays valid until Walk leaves the directory.
@@ -99,6 +101,8 @@ class Survey {
   std::optional<Peek> PeekFor(const std::string& path);
   /// True if the sidecar of the member was made for the present file, by inode and birth.
   bool IsBesideItsFile(const Member& member);
+  /// Tells names/contents where the sets are that were found so far.
+  void NoteReach();
   /// True if `path` is a data file (anything but a directory), or has a sidecar.
   bool IsThere(const std::string& path);
 
@@ -140,7 +144,10 @@ class Survey {
   /// The members of a set; if no file here has the name of a member, those whose sidecars PATH leads to.
   const std::map<std::uint32_t, Member>& SeenOf(const std::string& pattern);
   /// The pattern in another directory that has most of this version of the set of `pattern`; nullopt if there is none.
-  std::optional<std::string> HomeOfStray(const std::string& pattern, const Uuid& uuid, bool reach);
+  std::optional<std::string> HomeOfStray(const std::string& pattern, const Uuid& uuid);
+  /// Compares two directories with members of one version of a set: the one with the greater score is its home.
+  using HomeScore = std::tuple<std::size_t, std::int64_t, std::string>;
+  HomeScore ScoreOf(const std::string& pattern, const Uuid& uuid);
   /// The message about a member of a set that is at `home`.
   Status TellStray(const Member& member, const std::string& home);
   /// Adds hints about members that exchanged their names.
@@ -148,6 +155,7 @@ class Survey {
 
   FileSystem& fs_;
   const Resolve what_;
+  const bool sees_all_;
   std::map<std::string, Directory> directories_;
   std::map<std::string, DatasetRef> found_;
   std::set<std::string> set_patterns_;  // keys of the sets in found_

@@ -1203,6 +1203,167 @@ class Advised(Lost):
             self.assertNotIn("lzy-protect", done.text)
 
 
+class Members(Lost):
+    """Members of sets that were moved among those of other sets, or to other directories."""
+
+    def two_sets(self):
+        """b/s.%r is newer and smaller than a/s.%r, and lends it a member."""
+        world = self.world
+        self.files([f"a/s.{rank}" for rank in range(3)], 9000)
+        world.protect("'a/s.%r'")
+        self.files(["b/s.0", "b/s.1"], 9000)
+        world.protect("'b/s.%r'")
+        world.must("mv b/s.1 b/.LZY.s.1 a/")
+
+    def test_a_newer_member_that_was_moved_here_makes_no_other_set_of_this_one(self):
+        world = self.world
+        self.two_sets()
+        for command in ("lzy-verify .", "lzy-verify --catalog off .", "lzy-verify 'a/s.%r'", "lzy-scrub .", "lzy-verify --repair .",
+                        "lzy-restore 'a/s.%r'", "lzy-protect .", "lzy-protect 'a/s.%r'"):
+            done = world.run(command)
+            self.assertIn("a/s.%r: damaged: ", done.text)
+            self.assertIn("(set of 3 files", done.text, world.story())
+            self.assertNotIn("left over", done.text, world.story())
+        self.assertIn("members of two sets are mixed here", world.run("lzy-verify 'a/s.%r'").text, world.story())
+        self.assertNotIn("lzy-protect a/s.%r", world.run("lzy-verify .").text, world.story())
+        world.must("mv a/s.1 a/.LZY.s.1 b/")
+        self.judge("lzy-restore 'a/s.%r'", "lzy-verify .", codes=[0, 0])
+
+    def test_an_older_member_that_was_put_back_is_of_the_older_set(self):
+        """Nothing is elsewhere: the newer set counts, as before."""
+        world = self.world
+        self.files([f"a/s.{rank}" for rank in range(3)], 9000)
+        world.protect("'a/s.%r'")
+        world.must("cp -p a/s.0 a/.LZY.s.0 ..")
+        self.files(["new/s.0", "new/s.1"], 9000)
+        world.must("lzy-protect -q --catalog off 'new/s.%r' && mv -f new/s.? new/.LZY.s.? a && rmdir new && mv ../s.0 ../.LZY.s.0 a")
+        self.assertIn("a/s.%r: damaged: what was edited must be committed first (set of 2 files", world.run("lzy-verify 'a/s.%r'").text, world.story())
+
+    def test_rot_in_members_that_other_directories_have_now_is_not_committed(self):
+        world = self.world
+        for also_sidecars in (False, True):
+            names = [f"d{rank}/s" for rank in range(5)]
+            for number, name in enumerate(names):
+                self.files([name], 9000, LONG_AGO + number * SECOND)
+            world.protect("--parity 2 'd%r/s'")
+            before = world.files()
+            self.swap(names[1], names[3], also_sidecars)
+            for name in (names[1], names[3]):
+                world.flip(name, 100)
+            rotten = world.files()
+            for command in ("lzy-protect 'd%r/s'", "lzy-protect .", "lzy-protect 'd%r/s'"):
+                self.assertEqual(world.run(command).code, 9, world.story())
+            done = world.run("lzy-verify .")
+            self.assertEqual(done.code, 9, world.story())
+            self.assertIn("it is the file that was 'd3/s' at the last commit", done.text)
+            self.assertEqual(world.files(), rotten)
+            self.swap(names[1], names[3])
+            self.judge("lzy-verify --repair .", "lzy-verify .", codes=[0, 0])
+            self.assertEqual(world.files(), before)
+            world.must("rm -r d?")
+
+    def test_rot_in_a_member_that_was_moved_over_a_file_is_not_committed(self):
+        world = self.world
+        self.files([f"a/s.{rank}" for rank in range(4)], 9000)
+        self.files(["b/f"], 300, LONG_AGO + SECOND)
+        world.protect("'a/s.%r' b/f")
+        world.must("mv a/s.1 b/f")
+        world.flip("b/f", 100)
+        for command in ("lzy-protect .", "lzy-protect b/f"):
+            self.assertNotEqual(world.run(command).code, 0, world.story())
+        self.assertIn("a/s.1' at the last commit", world.run("lzy-verify b/f").text, world.story())
+        world.must("mv b/f a/s.1")
+        self.judge("lzy-verify --repair 'a/s.%r'", "lzy-restore b/f", "lzy-verify .", codes=[0, 0, 0])
+
+    def test_an_empty_file_in_the_place_of_a_member_is_kept(self):
+        world = self.world
+        for also_sidecar in (False, True):
+            self.files([f"s.{rank}" for rank in range(3)], 9000)
+            self.files(["f"], 300)
+            self.files(["e", "g"], 0)
+            world.protect("'s.%r' f")
+            before = world.files()
+            world.must("mv e s.1 && mv g f" + (" && rm .LZY.s.1" if also_sidecar else ""))
+            done, _ = self.judge("lzy-restore .", "lzy-verify .", codes=[0, 0])
+            self.assertIn("that is kept as s.1.replaced", done.text)
+            self.assertIn("f: it was empty, and it may be another file; that is kept as f.replaced", done.text)
+            del before["e"], before["g"]
+            empty = hash_of(b"")
+            self.assertEqual(world.files(), {**before, "s.1.replaced": empty, "f.replaced": empty})
+            world.must("rm -f * .LZY*")
+
+    def test_a_file_that_was_cut_to_nothing_leaves_no_file_behind(self):
+        world = self.world
+        self.files([f"s.{rank}" for rank in range(3)], 9000)
+        world.protect("'s.%r'")
+        before = world.files()
+        world.must("touch -r s.1 then && truncate -s 0 s.1 && touch -r then s.1 && rm then")
+        self.judge("lzy-restore 's.%r'", "lzy-verify .", codes=[0, 0])
+        self.assertEqual(world.files(), before)
+
+    def test_of_two_halves_of_a_set_the_one_that_stayed_is_the_set(self):
+        world = self.world
+        for stayed, moved in (("a", "b"), ("b", "a")):
+            self.files([f"{stayed}/s.{rank}" for rank in range(4)], 9000)
+            world.protect(f"'{stayed}/s.%r'")
+            before = world.files()
+            world.must(f"mkdir {moved} && mv {stayed}/s.[01] {stayed}/.LZY.s.[01] {moved}")
+            for command in ("lzy-verify --catalog off .", "lzy-verify .", f"lzy-verify {moved}"):
+                done = world.run(command)
+                self.assertNotIn(f"{moved}/s.%r", done.text, world.story())
+                for rank in range(2):
+                    self.assertIn(f"mv -n {moved}/s.{rank} {moved}/.LZY.s.{rank} ", done.text, world.story())
+            self.judge("lzy-restore .", "lzy-protect .", "lzy-scrub --repair .")
+            for step in re.findall(r": (mv -n .*)", world.run("lzy-verify .").text):
+                world.must(step)
+            self.judge("lzy-verify .", codes=[0])
+            self.assertEqual(world.files(), before)
+            world.must("rm -rf a b && lzy-verify -q . ; lzy-status --forget .")
+
+    def test_what_protect_refuses_is_not_advised(self):
+        """Two sets exchanged their names; two sets exchanged members."""
+        world = self.world
+        names = [f"{directory}/{name}.{rank}" for directory, name in (("a", "s"), ("a", "n"), ("b", "s")) for rank in range(3)]
+        for exchange in (("a/s.{}", "a/n.{}", (0, 1, 2), False), ("a/s.{}", "b/s.{}", (1,), True)):
+            self.files(names, 9000)
+            world.protect("'a/s.%r' 'a/n.%r' 'b/s.%r'")
+            one, other, ranks, also_sidecars = exchange
+            for rank in ranks:
+                self.swap(one.format(rank), other.format(rank), also_sidecars)
+            for command in ("lzy-verify .", "lzy-scrub .", "lzy-verify --repair .", "lzy-restore .", "lzy-status"):
+                done = world.run(command)
+                steps = [step for step in next_steps(done.text) if step.startswith("lzy-protect ")]
+                self.assertTrue(steps, world.story())
+                self.assertEqual([step for step in steps if "--force" not in step], [], world.story())
+            world.must("rm -r a b && lzy-verify -q . ; lzy-status --forget .")
+
+    def test_a_set_whose_members_are_told_of_one_by_one_is_none_any_more(self):
+        """Half of a set has the names of another one. Once the sidecars are under the names of their files, no set is found."""
+        world = self.world
+        names = [f"ck.0.{rank}" for rank in range(6)] + [f"ck.1.{rank}" for rank in range(3)]
+        for number, name in enumerate(names):
+            self.files([name], 3000, LONG_AGO + number * SECOND)
+        world.protect("'ck.0.%r' 'ck.1.%r'")
+        for rank in range(3):
+            self.swap(f"ck.0.{rank}", f"ck.1.{rank}")
+        world.run("lzy-verify . ; lzy-verify --repair .")
+        verify, status = world.run("lzy-verify ."), world.run("lzy-status")
+        self.assertEqual((verify.code, status.code), (4, 4), world.story())
+        self.assertNotIn("beyond repair", status.text, world.story())
+
+    def test_a_member_whose_sidecar_came_back_is_no_file_of_its_own_any_more(self):
+        """lzy-status went on to advise a commit that did nothing."""
+        world = self.world
+        self.files(["i.dat", "n.0", "n.1", "n.2"], 9000)
+        world.protect("'n.%r' i.dat")
+        self.swap(".LZY.n.0", ".LZY.i.dat")
+        world.must("cp -r . ../kept && find . -mindepth 1 -delete && cp -r ../kept/. . && rm -rf ../kept")
+        self.assertIn("n.0: stale", world.run("lzy-verify .").text)
+        world.must("lzy-verify --repair 'n.%r'")
+        self.assertNotIn("n.0: ", world.run("lzy-status").text, world.story())
+        self.judge("lzy-verify --repair .", "lzy-status", codes=[0, 0])
+
+
 class Told(Lost):
     """What is said of a state: a loss that nobody tells of, and words that promise what no command does."""
 

@@ -256,9 +256,7 @@ std::string StateAdvice(const DatasetReport& report, Action action, const std::s
       // Another file may have come here by mistake.
       return fmt::format("  to commit the change: lzy-protect {}{}; {}\n{}", report.another ? "--force " : "", path,
                          UndoText(report, "to undo it", path),
-                         report.holds_another && !report.another
-                             ? "  if two files changed places, give them their names or contents back; lzy-protect refuses both without --force\n"
-                             : "");
+                         report.holds_another ? "  if two files changed places, give them their names or contents back\n" : "");
     case DatasetState::kAtRisk:
       if (std::ranges::all_of(report.damage, IsUnfinishedCommit) && !report.damage.empty()) {
         return fmt::format("  its data are as committed; to finish the commit: lzy-verify --repair {}\n", path);

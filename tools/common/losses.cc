@@ -110,6 +110,14 @@ class Scene {
     for (const DatasetRef& dataset : datasets) paths_.insert(PathOf(dataset));
   }
   bool Has(const CatalogDataset& dataset) const { return paths_.contains(dataset.path); }
+  /// Whether files that were members of this set were found each for itself, and the set was not.
+  bool HasMembersAlone(const CatalogDataset& dataset) const {
+    if (dataset.kind != "set" || Has(dataset)) return false;
+    for (std::uint32_t rank = 0; rank < dataset.devices; ++rank) {
+      if (paths_.contains(ExpandPattern(dataset.path, rank))) return true;
+    }
+    return false;
+  }
   /// Of a set, one member with a sidecar of a set tells of all: tools report what is wrong with sets of which a sidecar is left. If
   /// none is, nothing else tells of a member that is absent, whatever became of the others.
   Presence Of(const CatalogDataset& dataset) {
@@ -203,6 +211,8 @@ std::optional<CatalogLoss> LossOf(ToolRun& run, const CatalogDataset& dataset, c
   if (presence == Presence::kUnknown) return std::nullopt;
   // A file that was left over from an older set is a member again.
   if (presence == Presence::kProtected && dataset.uuid.empty() && !scene.Has(dataset)) return CatalogLoss{dataset.id, Kind::kWanted, "member of a set"};
+  // Members that were renamed: the tool has said what it found of each of them.
+  if (presence == Presence::kProtected && scene.HasMembersAlone(dataset)) return CatalogLoss{dataset.id, Kind::kWanted, "its files are no members any more"};
   if (presence == Presence::kProtected) return lasts.empty() ? std::nullopt : std::optional(CatalogLoss{dataset.id, Kind::kBack, ""});
   const Kind kind = presence == Presence::kUnprotected ? Kind::kUnprotected : Kind::kVanished;
   if (lasts == (kind == Kind::kUnprotected ? "unprotected" : "vanished")) return std::nullopt;
@@ -294,6 +304,23 @@ void ReportLosses(ToolRun& run) {
     run.Finding(kExitNotProtected, fmt::format("and {} more that are not protected any more", list.size() - kMostLosses), next);
   }
   if (!list.empty()) run.extra()["losses"] = std::move(list);
+}
+
+// No report will ever tell of them again, under that path.
+void ForgetMembersOf(ToolRun& run, const DatasetReport& report) {
+  if (run.books() == nullptr || run.books()->catalog() == nullptr || report.kind != DatasetKind::kSet) return;
+  Catalog& catalog = *run.books()->catalog();
+  const std::string pattern = CatalogPath(report.path, true);
+  std::vector<CatalogLoss> members;
+  for (std::uint32_t rank = 0; rank < report.devices; ++rank) {
+    const std::string path = ExpandPattern(pattern, rank);
+    const auto known = catalog.Find(path);
+    if (!known.ok() || !*known || (*known)->kind != "shared" || (*known)->state == "gone") continue;
+    const auto peek = FindAndPeek(run.fs(), path);
+    if (peek.ok() && peek->kind == DatasetKind::kSet) members.push_back({(*known)->id, Kind::kWanted, "member of a set"});
+  }
+  if (members.empty()) return;
+  if (Status noted = catalog.NoteLosses(run.tool_name(), WallClockNs(), members); !noted.ok()) run.books()->Drop(noted);
 }
 
 void AcknowledgeLosses(ToolRun& run) {

@@ -25,6 +25,8 @@ Status DropCatalogFiles(ToolRun& run, std::vector<DatasetRef>& datasets);
 void FindLosses(ToolRun& run, const std::vector<DatasetRef>& found);
 /// Reports all losses below these PATHs that last, also with --quiet, and counts them (exit code 4). Rank 0 only.
 void ReportLosses(ToolRun& run);
+/// Ends the entries of files that were protected alone, and have the sidecars of members of this set now. Rank 0 only.
+void ForgetMembersOf(ToolRun& run, const DatasetReport& report);
 /// Ends the losses at the PATHs: each is that of a dataset, a directory, or a pattern with '*', '?' or '[...]' that match
 /// within a name. A PATH without any is an error of the run. On all ranks; rank 0 does the work.
 void AcknowledgeLosses(ToolRun& run);

@@ -24,6 +24,7 @@
 #include "common/alert.h"
 #include "common/failure_advice.h"
 #include "common/helper.h"
+#include "common/losses.h"
 #include "common/mpi_session.h"
 #include "common/progress.h"
 #include "common/streams.h"
@@ -446,7 +447,10 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   if (!speaks_) return;
   bytes_read_ += report.bytes_read;
   if (books_ && tool_.note) {
-    if (const auto read = tool_.note(report)) books_->Add(report, NoteOf(dataset, report, *read));
+    if (const auto read = tool_.note(report)) {
+      books_->Add(report, NoteOf(dataset, report, *read));
+      ForgetMembersOf(*this, report);
+    }
   }
   if (!tool_.tells()) return;
   progress_->Clear();
