@@ -1312,7 +1312,7 @@ class Members(Lost):
                 done = world.run(command)
                 self.assertNotIn(f"{moved}/s.%r", done.text, world.story())
                 for rank in range(2):
-                    self.assertIn(f"mv -n {moved}/s.{rank} {moved}/.LZY.s.{rank} ", done.text, world.story())
+                    self.assertRegex(done.text, rf"mv -n {moved}/s\.{rank} \S*{stayed}/s\.{rank} && mv -n {moved}/\.LZY\.s\.{rank} ", world.story())
             self.judge("lzy-restore .", "lzy-protect .", "lzy-scrub --repair .")
             for step in re.findall(r": (mv -n .*)", world.run("lzy-verify .").text):
                 world.must(step)
