@@ -38,7 +38,7 @@ Result<EpochStart> Begin(OpenFile& file, const std::string& path) {
   if (!begun.ok()) return begun;
   const std::lock_guard lock(file.disk->mutex);
   auto& last = file.disk->start;
-  // An intent that this process or one of its family had set replaces nothing of another writer.
+  // If the previous intent is one of ours, keep the `before` of the epoch that set it.
   const bool ours = begun->before && IsAmong(*begun->before, OwnIntents(file, last));
   if (ours) begun->before = last ? last->before : std::nullopt;
   last = *begun;
@@ -59,7 +59,7 @@ bool IsReliable(OpenFile& file, const Intent& intent) {
   return !IsAmong(intent, OwnIntents(file, file.disk->start));
 }
 
-// ------------------------------------------------------------------------------------------- What became of the file
+// --------------------------------------------------------------------------------------- State of the file on disk
 
 /// Finds another name of the file in the directory of `path`, for programs that rename a file before they close it.
 std::optional<std::string> NewName(const std::string& path, const DiskFile& disk) {

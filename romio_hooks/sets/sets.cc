@@ -278,7 +278,7 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
     TellOfFailedMeeting(file, moment, met);
   }
   Untake(file);
-  if (mine.part.open_elsewhere) Registry::Get().TouchWholeElsewhere(file);  // the commit of the other handle must cover these writes
+  if (mine.part.open_elsewhere) Registry::Get().TouchWholeElsewhere(file);  // its commit must cover these writes
   // This includes a member that could not be protected since its open: that may be possible later. Without this entry,
   // MPI_Finalize would name this rank as missing.
   if (moment == Moment::kClose && mine.state != Arrival::State::kGone) Remember(file);

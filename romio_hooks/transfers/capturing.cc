@@ -340,7 +340,7 @@ void ExpectSameGeometry(OpenFile& file, const DatasetReport& report) {
   const std::lock_guard lock(file.mutex);
   file.expected.parity = report.parity;
   file.expected.block_size = report.automatic_block_size ? kAutomaticBlockSize : report.block_size;
-  if (file.set) return;  // a set is handled elsewhere
+  if (file.set) return;  // the other fields are those of the whole set
   file.expected.group = report.group_size;
   file.expected.size = report.bytes;
   file.expected.by_servers = report.by_servers;
