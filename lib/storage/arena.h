@@ -1,6 +1,6 @@
 #pragma once
-// Memory for many pieces that are kept until all of them go. encode/capture keeps its parity sums in one. It takes new
-// memory while a program writes, so page faults count there.
+// Memory for many pieces that are freed together. encode/capture keeps its parity sums in an arena. It takes new memory
+// while a program writes, so the cost of page faults matters there.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@ class Arena {
     std::uint8_t* begin;
     std::size_t size;
   };
-  /// Makes a mapping with room for at least `least` bytes the current one. What is left of the previous one is lost.
+  /// Makes a mapping with room for at least `least` bytes the current one. The rest of the previous mapping stays unused.
   void Map(std::size_t least);
 
   std::vector<Mapping> mappings_;

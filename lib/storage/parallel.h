@@ -12,18 +12,18 @@
 
 namespace lzy {
 
-/// A thread that blocks all signals of the process: handlers are the program's, and may be meant for its own threads.
-/// Faults that the thread raises itself (SIGSEGV, SIGBUS, ...) are as in any other thread. Join it.
-/// Throws what std::thread throws if there are no more threads, or no memory for one.
+/// Starts a thread that blocks all signals of the process: the program's handlers may expect its own threads. Faults that
+/// the thread raises itself (SIGSEGV, SIGBUS, ...) are handled as in any other thread. The caller must join it. Throws what
+/// std::thread throws if there are no more threads, or no memory for one.
 std::thread StartThread(std::function<void()> work);
 
-/// Calls work(i) for every i in [0, count), on at most `threads` threads (the caller's included), in no particular
-/// order. Returns when all calls have returned. If fewer threads can be started, those that there are do all of the
-/// work. If `work` throws, no further calls begin, and the first exception is thrown here when all threads have ended.
+/// Calls work(i) for every i in [0, count), on at most `threads` threads (including the caller's), in no particular order.
+/// Returns when all calls have returned. If fewer threads can be started, these do all of the work. If `work` throws, no
+/// further calls begin, and the first exception is thrown here when all threads have ended.
 void ParallelFor(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work);
 
-/// The same in at most `threads` stretches, for work that keeps something (a buffer) from one piece to the next. Calls
-/// work(first, last) for stretches [first, last) that together are [0, count).
+/// The same with at most `threads` calls, for work that keeps state (a buffer) from one piece to the next. Calls
+/// work(first, last) for ranges [first, last) that together are [0, count).
 void ParallelParts(std::size_t count, unsigned threads,
                    const std::function<void(std::size_t first, std::size_t last)>& work);
 
@@ -43,7 +43,7 @@ class AlignedBuffer {
   }
 
  private:
-  /// What is allocated with an alignment must be freed with the same one.
+  /// Frees memory with the alignment that it was allocated with.
   struct Delete {
     void operator()(unsigned char* data) const { ::operator delete(data, std::align_val_t{kAlignment}); }
   };
