@@ -1,12 +1,12 @@
 #pragma once
-// What the engine found or did with a dataset: the data behind messages, JSON and exit codes (docs/reference/tools.md).
+// The result of an operation on a dataset: the data behind messages, JSON and exit codes (docs/reference/tools.md).
 //
-// Every engine call returns one DatasetReport. judge/ fills in what is damaged, mend/ and commit/ what they did;
-// tools, hooks and the C API only print it. A report is the same on all ranks of the call. It travels between ranks as
-// a record (engine/side_by_side), so every field that a tool prints must be in LZY_FIELDS.
+// Every engine call returns one DatasetReport. judge/ fills in the damage, mend/ and commit/ their results; tools, hooks
+// and the C API only print it. A report is the same on all ranks of the call. It is sent between ranks as a record
+// (engine/side_by_side), so every field that a tool prints must be in LZY_FIELDS.
 //
-// Names and exit codes are promises (CONTRIBUTING.md): enumerators may be added at the end, in the order of the names
-// in report.cc, and none may change.
+// Names and exit codes are promises (CONTRIBUTING.md): enumerators may be added at the end, in the order of the names in
+// report.cc, and none may change.
 
 #include <array>
 #include <chrono>
@@ -26,23 +26,23 @@
 
 namespace lzy {
 
-/// What all findings together amount to, after mending if that was asked for. kUnprotected also stands for a dataset
-/// that cannot be judged; kRestored: it was damaged, and is whole now.
+/// The summary of all findings, after a repair if one was made. kUnprotected also means that the dataset cannot be judged;
+/// kRestored: it was damaged, and is intact now.
 enum class DatasetState { kIntact, kDamaged, kUnrepairable, kStale, kAtRisk, kUnprotected, kRestored };
-/// Metadata are those of the sidecar, and the spares of it in device directories.
+/// kMetadata: of the sidecar, and of its spares in device directories.
 enum class DamagePart { kData, kParity, kMetadata };
-/// Why a block is not as committed: the line of the table in docs/design/repair.md §8 that applies.
-/// kNotVisible: a member of a set that no process sees, and that may be on another node (report.not_visible).
-/// kEncoding: parity, often with the right hash, that is not what the data of its row give.
+/// Why a block is not as committed: the line of the table in docs/design/repair.md §8. kNotVisible: a member of a set that
+/// no process sees, and that may be on another node (report.not_visible). kEncoding: parity that does not fit the data of
+/// its row, often with the right hash.
 enum class DamageCause { kHash, kUnreadable, kMissing, kStale, kAtRisk, kNotVisible, kEncoding };
 
-/// What a check of an intact dataset found of the stamps by which edits are told from damage. kRacy: the last commit came
-/// within the tick of the last change, so edits after it may not show. kTimesDiffer: the times of a file are not those of
-/// its commit (it was copied, for example). kMoved: the sidecar that its content proves has the name of another file. kTaken: the
-/// new stamps were recorded.
+/// The result of checking the stamps of an intact dataset, which distinguish edits from damage. kRacy: the last commit came
+/// within the tick of the last change, so later edits may not show. kTimesDiffer: the times of a file differ from those of
+/// its commit (for example in a copy). kMoved: the sidecar that the content proves has the name of another file. kTaken:
+/// the new stamps were recorded.
 enum class StampNote : std::uint8_t { kNone, kRacy, kTimesDiffer, kMoved, kTaken };
 
-/// What lies in a damaged range, by the file's own format (room `objects`): a dataset of HDF5, a variable of netCDF.
+/// An object in a damaged range, by the file's own format (room `objects`): a dataset of HDF5, a variable of netCDF.
 struct DamagedObject {
   std::string format = {};  ///< "hdf5", "netcdf4" or "cdf"
   std::string name = {};    ///< "/fields/T"; of metadata, the nearest object; empty if unused
@@ -73,7 +73,7 @@ struct Damage {
   bool transient = false;     ///< a second reading from the device was right
   bool repaired = false;
   bool beyond_repair = false; ///< more losses in one of its rows than parity can mend
-  std::vector<DamagedObject> objects = {};  ///< what lies there; objects/name.h fills it in
+  std::vector<DamagedObject> objects = {};  ///< objects in the range, filled in by objects/name.h
   std::uint64_t objects_left_off = 0;       ///< how many more there are
   std::string domain = {};  ///< failure domain of the device, as committed; empty: unknown, or no member of a set
   LZY_FIELDS(path, device, part, offset, length, cause, transient, repaired, beyond_repair, objects, objects_left_off,
@@ -121,7 +121,7 @@ struct Portion {
   LZY_FIELDS(begin, end, of)
 };
 
-/// The devices of one group: those that are coded together.
+/// The devices of one group, whose data share parity.
 struct GroupMap {
   struct Device {
     std::uint32_t device = 0;
@@ -134,14 +134,14 @@ struct GroupMap {
   LZY_FIELDS(devices)
 };
 
-/// How the file system stripes a dataset, and what the loss of one of its servers takes.
+/// The stripes of a dataset in the file system, and the effect of losing one server.
 struct StripeNote {
   std::string file_system;
   std::uint64_t unit = 0;     ///< bytes in one place before the next; the largest number: each file is in one place
-  std::uint32_t servers = 0;  ///< that have data; 0: it does not tell which
+  std::uint32_t servers = 0;  ///< servers with data; 0: their number is not known
   bool redundant = false;     ///< the file system itself bears the loss of a server
   bool by_servers = false;    ///< the dataset was made by stripe=servers
-  std::string worst_server;   ///< whose loss takes most blocks of a row, and how many
+  std::string worst_server;   ///< server whose loss takes most blocks of a row, and their number
   std::uint32_t worst_blocks = 0;
   LZY_FIELDS(file_system, unit, servers, redundant, by_servers, worst_server, worst_blocks)
 };
@@ -164,15 +164,15 @@ struct DatasetReport {
   std::uint64_t unit = 0;
   std::uint64_t bytes = 0;
   std::uint64_t sidecar_bytes = 0;
-  bool unsealed = false;  ///< some of it is not sealed with the key that was given, or not what was sealed
+  bool unsealed = false;  ///< a part of it is not sealed with the given key, or was changed after sealing
   std::string key;  ///< of a sealed dataset: which (KeyText); empty: it is not sealed
   std::string uuid;  ///< of the encoding (docs/format.md §4), as text; a new one if all of it is encoded anew
   std::uint64_t generation = 0;
   std::int64_t commit_time_ns = 0;
   Hash root;
   std::vector<Damage> damage;
-  /// Hashes are lost in all copies of a sidecar, and what they were of can neither be checked nor made again: data
-  /// (`unchecked`), or parity alone. No reason to believe that it is damaged.
+  /// Hashes are lost in all copies of a sidecar. Data (`unchecked`) or parity without hashes can neither be checked nor
+  /// made again. This does not mean that they are damaged.
   bool unjudged = false;
   struct Unchecked {
     std::string path;
@@ -183,54 +183,53 @@ struct DatasetReport {
   std::vector<Unchecked> unchecked;
   /// Some rows have more edited blocks than parity can rebuild: the edits cannot be taken back.
   bool cannot_undo = false;
-  /// A file differs that by inode or birth is another one than was committed, or holds what was committed in another
-  /// directory. So without force it is neither repaired nor committed. Or: a shared file has the sidecar of a member of a set.
+  /// A file differs that is another one by inode or birth, or has the committed content of a file in another directory. So
+  /// it is neither repaired nor committed without force. Or: a shared file has the sidecar of a member of a set.
   bool another = false;
-  /// A file holds what was committed of another one.
+  /// A file has the committed content of another file.
   bool holds_another = false;
   /// Shared file: it does not exist.
   bool gone = false;
   std::vector<std::string> warnings;  ///< things the user should know, complete sentences
   std::vector<GroupMap> map;          ///< filled in by Info
-  std::optional<StripeNote> stripes;  ///< filled in by Info, if the file system tells it
-  std::optional<ServerGeometry> by_servers;  ///< what the file is made of, if its geometry follows from stripes
-  bool met_commit = false;            ///< somebody committed meanwhile, so nothing is known of the damage that was there
-  bool in_epoch = false;              ///< Info: some file has an epoch's intent, whatever else is wrong
+  std::optional<StripeNote> stripes;  ///< filled in by Info, if the file system reports stripes
+  std::optional<ServerGeometry> by_servers;  ///< geometry of the file, if it follows from stripes
+  bool met_commit = false;            ///< another process committed meanwhile, so the damage found is not valid any more
+  bool in_epoch = false;              ///< Info: a file has the intent of an epoch
   /// Restore, where nodes have disks of their own: the members that were nowhere, and the nodes that have them now.
   std::vector<GroupMap::Device> placed;
-  /// Members of a set that no process sees, and that may be on the disks of other nodes: `domain` is the node, as far as
-  /// known. Nothing was written then.
+  /// Members of a set that no process sees, and that may be on the disks of other nodes. `domain` is the node, if known.
+  /// Nothing was written then.
   std::vector<GroupMap::Device> not_visible;
-  /// If no process sees all members: the nodes that have them, as far as known. The next command needs a process on each.
+  /// If no process sees all members: the known nodes that have them. The next command needs a process on each.
   std::vector<std::string> needed_nodes;
   /// Restore: bytes that were taken from a replica, or, by a dry run, would be.
   std::uint64_t from_replica = 0;
-  /// Verify: what was compared with its hashes. The state is that of these rows.
+  /// Verify: the portion that was compared with its hashes. The state is that of these rows.
   Portion portion;
   /// Verify of an intact dataset, all of it.
   StampNote stamps = StampNote::kNone;
   /// Verify with leave_written: a program is writing the dataset, so nothing was read.
   bool left_for_later = false;
-  /// Nothing was done, because the caller has had enough; there is nothing to tell.
+  /// Nothing was done, because the caller stopped; there is nothing to report.
   bool skipped = false;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_captured = 0;   ///< data bytes that were not read, having been captured while they were written
   std::uint64_t bytes_encoded = 0;    ///< data bytes of the rows that were (re-)encoded
-  bool parity_compared = false;       ///< Verify: all rows whose data are right were encoded again, and compared
-  /// Protect with captures on all ranks: nobody else was met who writes the file, so what they captured is what it
-  /// should have. Of a set, each rank says this of its own member.
+  bool parity_compared = false;       ///< Verify: all rows with right data were encoded again and compared
+  /// Protect with captures on all ranks: no other writer was found, so the captured contents are the right ones. In a set,
+  /// each rank sets this for its own member.
   bool captures_count = false;
   bool committed = false;             ///< Protect: a new generation was made (false: it was up to date already)
-  /// What was asked for was done, or, by a dry run, would be: the state is that of before, or what it was made to be
-  /// on purpose.
+  /// The request was carried out, or would be by a dry run. The state is the one before, or the intended one.
   bool planned = false;
   std::vector<std::string> removed;   ///< Unprotect: files
   /// Protect: files that are damaged by what another dataset committed of them, which can repair them.
   std::vector<std::string> repair_first;
-  /// Protect with own_intents: those of other writers, which are still set; by rank of the member (0: shared file).
+  /// Protect with own_intents: intents of other writers, which are still set; by rank of the member (0: shared file).
   std::map<std::uint32_t, Intent> kept_intents;
   Phases phases;
-  /// Not ok: the operation itself failed (bad options, I/O, no sidecar, ...); `state` is what is known nevertheless.
+  /// Not ok: the operation failed (bad options, I/O, no sidecar, ...); `state` is the knowledge until then.
   Status status;
 
   LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
@@ -248,8 +247,8 @@ const char* Name(StampNote note);
 /// The exit code (docs/reference/tools.md "Exit codes") of one dataset, and of one failure.
 int ExitCodeOf(const DatasetReport& report);
 int ExitCodeOf(const Status& status);
-/// Whether somebody must be told of this code of a dataset even if no damage is known by its place: beyond repair, no
-/// usable sidecar, or a repair that failed.
+/// True if the user must be alerted to this exit code even if no damage is located: beyond repair, no usable sidecar, or a
+/// failed repair.
 bool IsGrave(int exit_code);
 /// The graver of two: of 2, 3, 1, 9, 4 in this order; 5-8 win over all of these.
 int CombineExitCodes(int a, int b);
@@ -258,11 +257,11 @@ int CombineExitCodes(int a, int b);
 /// as one that cannot be judged (4) as soon as another was judged.
 class CodeOfMany {
  public:
-  /// Of a path, a rank, or anything that is no dataset.
+  /// For a path, a rank, or anything else that is not a dataset.
   void Add(int code) { code_ = CombineExitCodes(code_, code); }
   void AddDataset(const std::string& path, int code);
   int code() const;
-  /// Those that could not be judged, as they were added.
+  /// Datasets that could not be judged, in the order of Add.
   const std::vector<std::string>& unjudged() const { return unjudged_; }
   bool any_judged() const { return any_judged_; }
 
