@@ -10,10 +10,9 @@
 
 namespace lzy {
 
-/// The mtime that the file system gives a file that is written now (ns since 1970): no change that begins after this call
-/// gets an earlier one. `file` must be beside the data, and open for writing. Its last byte is written as it is; an empty
-/// file gets one byte of zero. It is not synced. `past_cache`: another node may have written that byte, so it is not taken from the
-/// page cache.
+/// The mtime that the file system gives to a file written now (ns since 1970): a change that begins after this call gets no
+/// earlier one. `file` must be beside the data, and open for writing. Writes its last byte again; an empty file gets one
+/// zero byte. Does not sync. `past_cache`: another node may have written that byte, so it is not read from the page cache.
 Result<std::int64_t> FileSystemClock(File& file, bool past_cache = false);
 
 }  // namespace lzy

@@ -23,13 +23,13 @@ inline constexpr char kPartPrefix[] = ".LZY-part.";
 /// The path of the sidecar of a data file, in the same directory. kInvalidArgument if the name leaves no room for lzy's
 /// longest prefix. So if this succeeds, the temporary names below fit, too.
 Result<std::string> SidecarPath(const std::string& data_path);
-/// Where a sidecar is built anew, and where a lost data file is restored, before they are renamed.
+/// Temporary paths of a new sidecar, and of a lost data file that is being restored.
 std::string NewSidecarPath(const std::string& data_path);
 std::string NewDataPath(const std::string& data_path);
-/// Where a data file is copied before it is renamed, and where the copy notes how far it is.
+/// Temporary path of a copy of a data file, and path of the record of its progress.
 std::string NewCopyPath(const std::string& data_path);
 std::string CopyJournalPath(const std::string& data_path);
-/// Where the sidecar of a copy is built. If a crash leaves it there when the data have their name, it belongs to them.
+/// Temporary path of the sidecar of a copy. If a crash leaves it there after the data were renamed, it belongs to them.
 std::string CopySidecarPath(const std::string& data_path);
 /// The index of the objects of a data file (docs/format.md §15): "dir/.LZY-index.name". It belongs to the sidecar of the same
 /// name, and goes where that goes.

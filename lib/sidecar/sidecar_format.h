@@ -1,11 +1,10 @@
 #pragma once
-// Tags, limits and in-memory forms of what docs/format.md specifies, and the functions that encode and decode each of
-// its records. No I/O: sidecar/sidecar.h reads and writes files with these.
+// Tags, limits and in-memory forms of docs/format.md, and functions that encode and decode each of its records. No I/O:
+// sidecar/sidecar.h reads and writes files with these.
 //
-// Each record has an Encode/Decode pair. Decoding takes hostile bytes: it checks hashes, bounds and counts before it
-// believes or allocates anything. What was decoded is within the bounds of docs/format.md, so callers need not check
-// them again. Whether parts of a sidecar contradict each other is checked elsewhere (sidecar/contents). Persisted
-// numbers are never reused.
+// Each record has an Encode/Decode pair. Decoding takes hostile bytes: it checks hashes, bounds and counts before it uses
+// or allocates anything. Decoded values are within the bounds of docs/format.md, so callers need not check them again.
+// sidecar/contents checks whether parts of a sidecar contradict each other. Persisted numbers are never reused.
 
 #include <array>
 #include <cstdint>
@@ -59,7 +58,7 @@ std::string UuidText(const Uuid& uuid);
 /// kPrepared: the first phase of a commit (docs/format.md §9). kNeverCommitted: the sidecar holds only an intent.
 enum class SidecarState : std::uint32_t { kCommitted = 1, kPrepared = 2, kNeverCommitted = 3 };
 
-/// The data file as it was at a commit. names/lookup recognises files by it, judge/ tells edits from damage by it.
+/// The data file at a commit. names/lookup recognises files by it, judge/ distinguishes edits from damage by it.
 struct Stamp {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
@@ -69,8 +68,8 @@ struct Stamp {
   friend bool operator==(const Stamp&, const Stamp&) = default;
 };
 
-/// Whether a file that has this stamp may have been changed after the commit read it, without a trace in its mtime: within
-/// the tick of the file system's clock in which that commit began (docs/design/repair.md §8). `clock_ns`: the commit clock of the
+/// True if a file with this stamp may have changed after the commit read it, without a trace in its mtime: within the tick
+/// of the file system's clock in which that commit began (docs/design/repair.md §8). `clock_ns`: the commit clock of the
 /// stamp; 0: there is none.
 constexpr bool IsRacy(const Stamp& stamp, std::int64_t clock_ns) {
   return clock_ns != 0 && stamp.mtime_ns >= clock_ns;
@@ -78,8 +77,8 @@ constexpr bool IsRacy(const Stamp& stamp, std::int64_t clock_ns) {
 
 enum class ExtentKind : std::uint16_t { kInfo = 1, kIntent = 2, kDataLevel = 3, kParityLevel = 4, kParity = 5, kNodes = 6 };
 
-/// Where a part of one copy lies in the sidecar file, in bytes. `level`: of a tree. `length` is used, `capacity`
-/// reserved.
+/// Place of a part of one copy in the sidecar file, in bytes. `level` is that of a tree. `length` bytes are used,
+/// `capacity` bytes reserved.
 struct Extent {
   ExtentKind kind = ExtentKind::kInfo;
   std::uint16_t level = 0;
@@ -125,7 +124,7 @@ struct Superblock {
   Hash parity_root;
   Hash dataset_root;
   Hash info_hash;
-  /// Of the key that made the leaves and the seal. All zero: the dataset is not sealed.
+  /// Identifies the key that made the leaves and the seal. All zero: the dataset is not sealed.
   KeyId key_id{};
   Seal seal{};
   /// lzy chose the block size by the size of the file, and may choose another one when that changes (ChooseBlockSize).
@@ -137,15 +136,14 @@ struct Superblock {
   bool compact = false;
   std::vector<Extent> extents;
 
-  /// What docs/format.md §4 has in a row; the rest is elsewhere in the page.
+  /// The fields that docs/format.md §4 lists in a row; the others are elsewhere in the page.
   LZY_FIELDS(uuid, generation, copy, copies, spacing, state, kind, placement, block_size, unit, parity, members, largest_group, rank,
              commit_clock_ns, wall_time_ns, stamp.size, stamp.mtime_ns, stamp.inode, stamp.device, parity_size, parity_stride,
              first_row, data_root, parity_root, dataset_root, info_hash)
   bool sealed() const { return key_id != KeyId{}; }
   /// Whether the parity is in parts, one in each device directory.
   bool parted() const { return placement == ParityPlacement::kDirectories; }
-  /// Bytes of parity in the file to which this superblock belongs: all, none (beside the file, if there are parts), or
-  /// those of one part.
+  /// Bytes of parity in the file of this superblock: all, none (beside the file, if there are parts), or those of one part.
   std::uint64_t parity_here() const;
   /// Offset of copy `c` in the file.
   std::uint64_t PlaceOf(std::uint32_t c) const;
@@ -174,10 +172,10 @@ Status CheckExtents(const Superblock& superblock);
 std::uint32_t CopiesOf(DatasetKind kind, std::uint32_t parity);
 /// docs/format.md §3, from the root of the tree over members.
 Hash DatasetRootOf(const Superblock& superblock, const Hash& members_root);
-/// What the seal covers of the superblock (docs/format.md §12): all that is the same in every copy and form, prepared
-/// or committed.
+/// The part of the superblock that the seal covers (docs/format.md §12): all fields that are equal in every copy and form,
+/// prepared or committed.
 std::vector<std::uint8_t> SealedPartOf(const Superblock& superblock);
-/// True if the page has the hash that this version gives to superblocks, whatever it holds. Then a version number in it
+/// True if the page has the hash that this version gives to superblocks, whatever its contents. Then a version number in it
 /// is no accident.
 bool SuperblockHashed(ByteSpan page, std::uint32_t copy);
 
@@ -197,7 +195,7 @@ struct MemberRecord {
   LZY_FIELDS(rank, mode, uid, gid, mtime_ns, size, data_root, parity_size, parity_root, domain)
 };
 
-/// Where the parity of a shared file with device directories is (docs/format.md §13).
+/// The parts with the parity of a shared file with device directories (docs/format.md §13).
 struct Parts {
   /// Number of this encoding. It is in the names of the parts, so parts of another encoding are never taken for these.
   std::uint64_t id = 0;
@@ -208,14 +206,14 @@ struct Parts {
   /// Absolute paths by device. Empty: there are no parts.
   std::vector<std::string> directories;
   LZY_FIELDS(id, name, home, directories)
-  /// Whether both mean the same files, whatever the data file is called.
+  /// True if both mean the same files, whatever the name of the data file is.
   bool SameFiles(const Parts& other) const {
     return id == other.id && name == other.name && directories == other.directories;
   }
 };
 
-/// On which nodes a set was written (docs/format.md §5 "Nodes"). A member that nobody sees may be on the disk of one of
-/// them. Older versions record nothing.
+/// The nodes on which a set was written (docs/format.md §5 "Nodes"). A member that no process sees may be on the disk of
+/// one of them. Older versions do not record this.
 struct WrittenOn {
   std::uint32_t count = 0;         ///< nodes of the whole set; 0: nothing is recorded
   std::vector<std::string> nodes;  ///< by member of the group, as InfoRecord::members; empty if nothing is recorded
@@ -232,7 +230,7 @@ struct InfoRecord {
   std::vector<MemberRecord> members;
   Tree::Proof path;
   Parts parts;
-  WrittenOn written_on;  ///< in an extent of its own
+  WrittenOn written_on;  ///< stored in a separate extent
   LZY_FIELDS(name, stripe_option, group_option, groups, members, path)  ///< and then the parts, if there are any
 };
 
@@ -241,9 +239,9 @@ std::vector<std::uint8_t> EncodeInfo(const InfoRecord& info);
 /// hash of the record is the caller's to check.
 Result<InfoRecord> DecodeInfo(ByteSpan bytes);
 
-/// What info.written_on says, with its hash; nothing if nothing is recorded.
+/// Encodes info.written_on, with a hash; empty if nothing is recorded.
 std::vector<std::uint8_t> EncodeNodes(const InfoRecord& info);
-/// For `info`, whose members are known. kCorrupt if the hash or the number of nodes is wrong.
+/// `info` must have its members already. kCorrupt if the hash or the number of nodes is wrong.
 Result<WrittenOn> DecodeNodes(ByteSpan bytes, const InfoRecord& info);
 
 // Flags of an intent (docs/format.md §8).
@@ -259,8 +257,8 @@ struct ByteRange {
   LZY_FIELDS(offset, length)
 };
 
-/// "These bytes may be changing" (docs/format.md §8). It counts only for the uuid and generation that it names, so a
-/// new generation voids it. Process, host and time say who set it.
+/// The statement "these bytes may be changing" (docs/format.md §8). It is valid only for the uuid and generation that it
+/// names, so a new generation voids it. Process, host and time identify the writer.
 struct Intent {
   Uuid uuid{};
   std::uint64_t generation = 0;
