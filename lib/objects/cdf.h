@@ -10,8 +10,9 @@ namespace lzy {
 /// Whether a file begins as a classic netCDF file does. `head`: its first 4 bytes.
 bool IsCdf(ByteSpan head);
 
-/// Adds what lies where: variables by their names with a leading '/', as in netCDF-4; "/" for the rest of the header.
-/// Parses up to the first byte that is wrong, unless `trust`. True if it came to the end, so that nothing is left out.
+/// Adds the objects and their extents: variables by their names with a leading '/', as in netCDF-4; "/" for the rest of the
+/// header. Parses up to the first wrong byte, or all bytes if `trust`. True if it reached the end, so that no object is
+/// left out.
 bool MapCdf(const ObjectSource& source, bool trust, MapSink& sink);
 
 }  // namespace lzy

@@ -1,8 +1,8 @@
 #pragma once
-// How the process that parses a file tells what it finds, piece by piece, so that what it told before it died counts. A
-// stored index of objects (docs/format.md) holds the same bytes.
+// The answer of the process that parses a file, in frames, so that the part before a crash is usable. A stored index of
+// objects (docs/format.md) contains the same bytes.
 //
-// A frame is a byte that says what it is, the length of its body as u32, and its body, a record (base/record.h).
+// A frame is a byte with its kind, the length of its body as u32, and its body, a record (base/record.h).
 
 #include <cstdint>
 #include <functional>
@@ -27,18 +27,19 @@ enum class FrameTag : std::uint8_t {
   kEnd = 5,     ///< bool: the map is complete
 };
 
-/// What the parsing process is asked.
+/// The request to the parsing process.
 struct MapRequest {
   static constexpr std::uint32_t kVersion = 1;
   std::uint32_t version = kVersion;
   /// Ranges of the file that are of interest; empty: all. Sorted and disjoint.
   std::vector<Interval> wanted;
-  /// Ranges whose bytes are known to be wrong. Sorted and disjoint.
+  /// Ranges with wrong bytes. Sorted and disjoint.
   std::vector<Interval> wrong;
   LZY_FIELDS(version, wanted, wrong)
 };
 
-/// Writes frames of what meets `wanted`. Objects are numbered as they are added, and told when something of them is.
+/// Writes frames for objects in `wanted`. Objects are numbered in the order in which they are added. An object is written
+/// when one of its extents is.
 class FrameWriter : public MapSink {
  public:
   /// `write` gets whole frames. `wanted`: sorted and disjoint; empty: everything.
@@ -49,8 +50,8 @@ class FrameWriter : public MapSink {
   void AddExtent(const ObjectExtent& extent, bool shared = false) override;
   void Finish(std::uint32_t object) override { objects_[object].finished = true; }
   bool HasEnough() const override;
-  /// The file will be parsed once more, with less care. Objects of the same names are the same objects; of those that are
-  /// finished, and of extents that were added, nothing more is told.
+  /// Call it before the file is parsed once more, with less care. Objects with the same names are the same objects. For
+  /// finished objects, and for extents that were added, nothing more is written.
   void BeginAgain();
   void End(bool complete);
 
@@ -82,7 +83,7 @@ class FrameWriter : public MapSink {
 class FrameReader {
  public:
   explicit FrameReader(ObjectMap& map) : map_(map) {}
-  /// The next bytes, cut anywhere. kCorrupt: what follows cannot be understood, either.
+  /// The next bytes, cut anywhere. kCorrupt: the following bytes cannot be parsed, either.
   Status Add(ByteSpan bytes);
   /// kEnd was read.
   bool ended() const { return ended_; }

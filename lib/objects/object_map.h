@@ -1,6 +1,6 @@
 #pragma once
-// Where in a file its objects lie, and which of them a range of bytes meets. What fills a map in is hostile: numbers may
-// be anything, so all arithmetic here is safe for all values.
+// The extents of objects in a file, and the objects that a range of bytes overlaps. The input is hostile: numbers may be
+// anything, so all arithmetic here is safe for all values.
 
 #include <cstdint>
 #include <string>
@@ -37,7 +37,7 @@ struct ObjectExtent {
   LZY_FIELDS(begin, length, object, raw, first, stride, count)
 };
 
-/// What parsers tell of a file.
+/// Receives the results of parsers.
 class MapSink {
  public:
   virtual ~MapSink() = default;
@@ -55,7 +55,7 @@ class MapSink {
   virtual bool HasEnough() const { return false; }
 };
 
-/// What Find() found.
+/// The result of Find().
 struct FoundObjects {
   std::vector<DamagedObject> objects;
   std::uint64_t left_off = 0;  ///< how many more there are
@@ -74,7 +74,7 @@ class ObjectMap : public MapSink {
 
   /// Everything was added: extents can be found now. `complete`: what no extent covers is unused.
   void Seal(bool complete);
-  /// What lies in [range.begin, range.end). After Seal().
+  /// Objects in [range.begin, range.end). Call it after Seal().
   FoundObjects Find(Interval range) const;
 
   const std::string& format() const { return format_; }

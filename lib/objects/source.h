@@ -15,7 +15,7 @@ struct ObjectSource {
   std::uint64_t size = 0;
   /// False if the bytes cannot be read, all of them.
   std::function<bool(std::uint64_t offset, MutableByteSpan to)> read;
-  /// Ranges whose bytes are known to be wrong. Sorted and disjoint.
+  /// Ranges with wrong bytes. Sorted and disjoint.
   std::vector<Interval> wrong;
 
   bool IsWrong(std::uint64_t offset, std::uint64_t length) const {
