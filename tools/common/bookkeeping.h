@@ -1,7 +1,8 @@
 #pragma once
-// What tools tell the catalogue (catalog/catalog.h). All of them do it here. For rank 0.
+// Writes the results of tools to the catalogue (catalog/catalog.h), for all tools. For rank 0.
 //
-// Nothing depends on the catalogue: what goes wrong with it is said once, and from then on there is none.
+// No result depends on the catalogue: after an error of the catalogue, one message is written, and the catalogue is not
+// used any more.
 
 #include <chrono>
 #include <functional>
@@ -16,7 +17,7 @@
 
 namespace lzy {
 
-/// The file of the catalogue that `options` name; empty: none.
+/// Path of the catalogue for these `options`; empty: none.
 std::string CatalogInUse(const Options& options);
 
 class Bookkeeping {
@@ -30,16 +31,16 @@ class Bookkeeping {
   /// The end of a run that read so many bytes of data and parity.
   void AddRun(double seconds, std::uint64_t bytes, const std::string& how);
 
-  /// Null: there is none, or it failed.
+  /// Null if there is none, or if it failed.
   Catalog* catalog() { return catalog_ ? &*catalog_ : nullptr; }
-  /// Reports of datasets that were flushed and that had news: their damage is what was not known before. Without a
-  /// catalogue all damage is news.
+  /// Reports of flushed datasets with news: they contain only damage that was not known before. Without a catalogue all
+  /// damage is news.
   const std::vector<DatasetReport>& news() const { return news_; }
   /// True if there should be a catalogue, and it cannot be used.
   bool failed() const { return failed_; }
-  /// News that no report of the engine tells.
+  /// Adds news that are not in a report of the engine.
   void AddNews(DatasetReport report) { news_.push_back(std::move(report)); }
-  /// What went wrong with the catalogue.
+  /// Reports an error of the catalogue, and stops using it.
   void Drop(const Status& status);
 
  private:

@@ -40,11 +40,11 @@ class Progress {
   std::uint64_t file_bytes_ = 0;  // of all Count() calls
   Clock::time_point phase_begin_;
   Clock::time_point next_;
-  /// Where the rate of the last second is counted from.
+  /// The time from which the rate of the last second is computed.
   Clock::time_point mark_;
   std::uint64_t mark_done_ = 0;
   double last_rate_ = 0;
-  /// Length of the line on the terminal; 0: there is none.
+  /// Length of the line on the terminal; 0: there is no line.
   std::size_t shown_ = 0;
 };
 

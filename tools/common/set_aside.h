@@ -1,6 +1,6 @@
 #pragma once
-// Advice for sets of which files of two commits are together in one place: which of them to move away, so that the others can be
-// restored. Nothing that it tells to do loses a file or a sidecar.
+// Advice for sets that have files of two commits in one place: which files to move away, so that the others can be
+// restored. The advice never loses a file or a sidecar.
 
 #include <string>
 

@@ -20,8 +20,8 @@ void MakeExact(Json& value) {
   }
 }
 
-// In a script element, "</script" and "<!--" mean something to HTML whatever they are within. Outside of strings, JSON has
-// none of these characters.
+// In a script element, HTML interprets "</script" and "<!--" even within strings. Outside of strings, JSON has none of
+// these characters.
 std::string EscapedForHtml(const std::string& json) {
   std::string out;
   out.reserve(json.size() + json.size() / 16);

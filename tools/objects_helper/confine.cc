@@ -16,7 +16,7 @@
 namespace lzy {
 namespace {
 
-// Bytes, seconds. Of 100,000 objects the library needs 100 MiB and two seconds.
+// Bytes, seconds. For 100,000 objects the library needs 100 MiB and two seconds.
 constexpr rlim_t kMostMemory = rlim_t{2} << 30;
 constexpr rlim_t kMostSeconds = 30;
 constexpr int kFirstOther = 4;  // descriptor

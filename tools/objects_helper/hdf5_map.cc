@@ -28,7 +28,7 @@ constexpr std::uint64_t kFewChunks = 3000;
 constexpr std::uint64_t kMostEmptyPlaces = 4'000'000;
 // Objects for which the file is opened anew to see which heaps they use.
 constexpr std::size_t kMostReopened = 1000;
-// Of a dataset whose elements are in heaps, so many bytes are read at once.
+// If the elements of a dataset are in heaps, this many bytes are read at once.
 constexpr std::uint64_t kMostAtOnce = std::uint64_t{64} << 20;
 
 /// Owns an identifier of libhdf5.
@@ -53,7 +53,7 @@ struct Link {
   haddr_t address;
 };
 
-// Hard links only: others lead to what has a name of its own, or to other files.
+// Hard links only: other links lead to objects with names of their own, or to other files.
 extern "C" herr_t NoteLink(hid_t, const char* name, const H5L_info_t* info, void* links) {
   auto& all = *static_cast<std::vector<Link>*>(links);
   if (info->type == H5L_TYPE_HARD) all.push_back({name, info->u.address});
@@ -69,7 +69,7 @@ struct CompactData {
   std::size_t begin = 0, length = 0;  // within the bytes of the header
 };
 
-// The data of a compact layout message, which are those of a compact dataset (specification IV.A.2.i).
+// The data in a compact layout message, which are the data of a compact dataset (specification IV.A.2.i).
 std::optional<CompactData> InLayout(ByteSpan message) {
   if (message.size() < 4) return std::nullopt;
   if (message[0] >= 3) {
@@ -161,7 +161,7 @@ class Walk {
   std::unordered_set<std::uint64_t> noted_;    // begins of metadata
   std::unordered_set<haddr_t> visited_;
   std::deque<Todo> todo_;
-  /// Objects whose attributes or elements may be in global heaps.
+  /// Objects with attributes or elements that may be in global heaps.
   std::vector<std::pair<std::uint32_t, haddr_t>> heaped_;
   /// Blocks of the header of the object that is being opened.
   struct HeaderBlock {
@@ -184,7 +184,7 @@ void Walk::NoteMetadata(H5FD_mem_t type, std::uint64_t begin, std::uint64_t leng
     return;
   }
   if (keeps_header_ && type == H5FD_MEM_OHDR && !bytes.empty()) {
-    // The rest of a block of which the beginning was read?
+    // Is this the rest of a block whose beginning was read?
     HeaderBlock* const last = header_.empty() ? nullptr : &header_.back();
     if (last != nullptr && last->bytes.size() < last->length && begin == last->begin + last->bytes.size()) {
       last->bytes.insert(last->bytes.end(), bytes.begin(), bytes.end());
@@ -230,9 +230,10 @@ void Walk::VisitGroup(hid_t group, const std::string& path) {
   if (path == "/") LookForNetcdf(group);
   std::vector<Link> links;
   hsize_t at = 0;
-  // What was listed before a failure counts. In the library's own order: where it sorts, versions of it crash over damage.
+  // Links that were listed before a failure count. Uses the library's own order, because some versions crash over damage
+  // when they sort.
   if (H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, &at, NoteLink, &links) < 0) Fail();
-  // Of several names of an object, the first one of the shortest paths is taken.
+  // If an object has several names, the first of the shortest paths is used.
   std::ranges::sort(links, {}, &Link::name);
   for (const Link& link : links) {
     if (visited_.size() >= kMostObjects || path.size() > kMostDepth * 2) return Fail();
@@ -277,7 +278,7 @@ void Walk::VisitDataset(hid_t dataset) {
   const Id type(H5Dget_type(dataset), H5Tclose);
   if (!properties.ok() || !type.ok()) return Fail();
   const H5D_layout_t storage = H5Pget_layout(properties.get());
-  // The data of a virtual dataset are those of others.
+  // The data of a virtual dataset belong to other datasets.
   if (storage == H5D_VIRTUAL) return;
   const Id space(H5Dget_space(dataset), H5Sclose);
   if (!space.ok()) return Fail();
@@ -324,8 +325,8 @@ void Walk::TellCompactData() {
   }
 }
 
-// H5Dread_chunk finds a chunk by its place, in any index, and asks the driver for it: that tells where it is. What the
-// driver gives is nothing, so there need not be a buffer of its size.
+// H5Dread_chunk finds a chunk by its place, in any index, and requests it from the driver, which shows its address. The
+// driver returns no data, so no buffer of its size is needed.
 bool Walk::VisitChunk(hid_t dataset, const std::vector<hsize_t>& offset, std::uint64_t number) {
   hsize_t size = 0;
   if (H5Dget_chunk_storage_size(dataset, offset.data(), &size) < 0) {
@@ -449,8 +450,8 @@ extern "C" herr_t ReadAttribute(hid_t object, const char* name, const H5A_info_t
   return 0;
 }
 
-// Last, because raw data must be read for it, and only if something is still not explained. One heap has values of many
-// objects, and the library remembers what it has read, but not beyond the end of a file: so each object gets a new one.
+// Comes last, and only if a range is still not explained, because raw data must be read for it. One heap has values of many
+// objects, and the library remembers its reads until the file is closed. So each object gets a new open file.
 void Walk::VisitHeaps(std::optional<Id> file, hid_t properties) {
   std::size_t opened = 0;
   for (const auto& [number, address] : heaped_) {
@@ -473,8 +474,8 @@ void Walk::VisitHeaps(std::optional<Id> file, hid_t properties) {
   }
 }
 
-// A writer that has the file open, or died while it had, has said so in the superblock. That is ignored, as h5clear does; the
-// mode for a second reader would wait for what is wrong to become right.
+// A writer that has the file open, or died before closing it, left a mark in the superblock. The mark is ignored, as by
+// h5clear. The mode for a second reader would wait until wrong bytes become right.
 hid_t Walk::Open(hid_t properties) {
   const hid_t opened = H5Fopen("file", H5F_ACC_RDONLY, properties);
   const hbool_t clear = 1;
@@ -489,7 +490,7 @@ bool Walk::Run() {
   object_ = root_ = sink_.AddObject("/");
   std::optional<Id> file(std::in_place, Open(properties.get()), H5Fclose);
   if (!file->ok()) return false;
-  // What is before the superblock belongs to another program.
+  // The bytes before the superblock belong to another program.
   if (superblock_.value_or(0) > 0) {
     sink_.AddExtent({.begin = 0, .length = *superblock_, .object = sink_.AddObject("user block"), .raw = true});
   }

@@ -1,7 +1,9 @@
-// lzy-objects-helper: tells what lies where in a file of HDF5 or netCDF. Tools start it (objects/ask.h); it is not for people. The
-// request is its standard input, the answer its standard output (objects/frames.h), the file is open as descriptor 3.
+// lzy-objects-helper: maps the objects of an HDF5 or netCDF file to byte ranges. Tools start it (objects/ask.h); it is not
+// for users. The request is its standard input, the answer its standard output (objects/frames.h), the file is open as
+// descriptor 3.
 //
-// It parses what is damaged and may be hostile, so it may do next to nothing (confine.h), and its death costs nobody anything.
+// It parses files that are damaged and may be hostile, so it may do next to nothing (confine.h), and its death does no
+// harm.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -83,7 +85,7 @@ int Run() {
   const lzy::ObjectSource source{static_cast<std::uint64_t>(file.st_size), ReadAt, request.wrong};
   lzy::FrameWriter out(request.wanted, WriteAll);
   out.End(Map(source, out));
-  // Without the library's own end, which goes through what a hostile file has left in it.
+  // Ends without the exit handlers of libhdf5, which would process the state that a hostile file has left.
   _exit(0);
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kName[] = "lzy";
 
-/// What libhdf5 takes for an open file.
+/// The object that libhdf5 uses as an open file.
 struct OpenFile {
   H5FD_t base;  // first
   haddr_t end_of_allocated;
@@ -20,7 +20,7 @@ struct OpenFile {
 TracedFile* the_file = nullptr;
 bool is_open = false;
 
-// While it is open, the library may want to open others, such as those of a virtual dataset. It cannot.
+// While it is open, the library may try to open other files, such as those of a virtual dataset. This fails.
 H5FD_t* Open(const char*, unsigned flags, hid_t, haddr_t) {
   if (is_open || (flags & H5F_ACC_RDWR) != 0) return nullptr;
   is_open = true;
@@ -56,8 +56,8 @@ haddr_t EndOfFile(const H5FD_t*, H5FD_mem_t) {
   return haddr_t{1} << 62;
 }
 
-// How long a structure is, if its first bytes tell. libhdf5 reads more or less than that at first, for want of better knowledge.
-// The layouts are in the HDF5 File Format Specification 3.0, sections III.C, D, E and IV.A.
+// The length of a structure, if its first bytes determine it. The first read of libhdf5 may be longer or shorter, because
+// it does not know the length. The layouts are in the HDF5 File Format Specification 3.0, sections III.C, D, E and IV.A.
 std::uint64_t TrueLength(H5FD_mem_t type, ByteSpan head, std::uint64_t asked) {
   const auto has = [&](const char* signature) { return head.size() >= 16 && std::memcmp(head.data(), signature, 4) == 0; };
   if (has("OHDR")) {
@@ -95,13 +95,13 @@ herr_t Read(H5FD_t*, H5FD_mem_t type, hid_t, haddr_t begin, size_t length, void*
   const MutableByteSpan all(static_cast<std::uint8_t*>(to), length);
   std::ranges::fill(all, std::uint8_t{0});
   if (there == 0) return type == H5FD_MEM_DRAW ? 0 : -1;
-  // Its beginning tells how much of it is meant.
+  // The first bytes determine the length of the structure.
   const std::uint64_t head = std::min<std::uint64_t>(there, 64);
   const bool head_right = (file.trust || !source.IsWrong(begin, head)) && source.read(begin, all.first(head));
   const std::uint64_t true_length = head_right ? TrueLength(type, all.first(head), there) : std::min<std::uint64_t>(there, 16);
   const std::uint64_t meant = std::min(true_length, there);
   const bool right = head_right && (file.trust || !source.IsWrong(begin, meant));
-  // What is behind it belongs to others, and is not used if it is wrong.
+  // Bytes behind it belong to other structures, and are not used if they are wrong.
   const bool given = right && (source.read(begin, all.first(there)) || source.read(begin, all.first(meant)));
   if (!given) ++file.refused;
   // The library reads global heaps as it reads raw data.

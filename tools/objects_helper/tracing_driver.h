@@ -1,5 +1,5 @@
 #pragma once
-// A driver of libhdf5 that reads one ObjectSource, and tells what is read.
+// A driver of libhdf5 that reads one ObjectSource, and reports the reads.
 
 #include <hdf5.h>
 
@@ -15,8 +15,8 @@ struct TracedFile {
   bool trust = false;     ///< wrong bytes are read like others
   /// Raw data are not read: the library is asked for them only to learn where they are, and has no buffer for them.
   bool only_place = false;
-  /// Metadata: where they are, and the first bytes of them; none if they were refused. The library may read the rest of
-  /// them with the next call.
+  /// Called for metadata with their place and their first bytes; no bytes if they were refused. The library may read the
+  /// rest with the next call.
   std::function<void(H5FD_mem_t type, std::uint64_t begin, std::uint64_t length, ByteSpan bytes)> on_metadata;
   /// Raw data that were asked for while only_place.
   std::function<void(std::uint64_t begin, std::uint64_t length)> on_raw;

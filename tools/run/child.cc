@@ -15,7 +15,7 @@
 namespace lzy {
 namespace {
 
-/// With which people, shells and schedulers end a program or tell it something.
+/// Signals with which users, shells and schedulers end a program or notify it.
 constexpr std::array kPassedOn = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU};
 
 volatile sig_atomic_t child = 0;
@@ -28,7 +28,7 @@ void PassOn(int signal, siginfo_t* about, void*) {
   errno = kept;
 }
 
-/// While it lives, signals are passed on. Those that are ignored stay so: the command inherits that (nohup).
+/// While this object lives, signals are passed on. Ignored signals stay ignored: the command inherits that (nohup).
 class Passing {
  public:
   Passing() {
@@ -54,7 +54,7 @@ class Passing {
 
 /// In the new process. Returns only if it cannot become the command: `failure` then gets errno.
 void BecomeCommand(std::vector<char*>& words, const std::function<void()>& prepare, pid_t parent, int failure) {
-  // As if it were this process itself: kill -9 of lzy-run ends the command. The parent may be gone before it is asked for.
+  // As for lzy-run itself: kill -9 of lzy-run ends the command. The parent may end before this call.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   if (prepare) prepare();
@@ -76,8 +76,8 @@ ChildEnd WaitFor(pid_t pid) {
 
 }  // namespace
 
-// The handlers are there before the command is, and signals wait until its number is known: none is lost, and none ends
-// this process alone.
+// The handlers are set before the command starts, and signals are blocked until its process ID is known. So no signal is
+// lost, and none ends only this process.
 ChildEnd RunChild(std::vector<std::string> words, const std::function<void()>& prepare) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());

@@ -31,7 +31,7 @@ std::string ReadAll(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-/// Of a process that has not ended, as /proc/PID/stat tells it behind the name, which may have any characters; else 0.
+/// Parent of a process that has not ended, from /proc/PID/stat (behind the name, which may have any characters); else 0.
 pid_t ParentOf(const std::filesystem::path& process) {
   const std::string text = ReadAll(process / "stat");
   const std::size_t name_end = text.rfind(')');
@@ -41,8 +41,8 @@ pid_t ParentOf(const std::filesystem::path& process) {
   return parent;
 }
 
-/// Whether the launcher gave the process another value of `variable` than this one has. What a launcher starts besides ranks
-/// (ssh) has none.
+/// True if the launcher gave the process another value of `variable` than this one. Other processes of a launcher (ssh)
+/// have no value.
 bool IsOtherRank(const std::filesystem::path& process, const std::string& variable, std::string_view own) {
   const std::string environment = std::string(1, '\0') + ReadAll(process / "environ");
   const std::string mark = std::string(1, '\0') + variable + "=";

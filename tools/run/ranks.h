@@ -1,12 +1,12 @@
 #pragma once
-// Whether a launcher started several lzy-run, one in each rank, so that only one of them may do what is done once.
+// Finds out whether a launcher started several lzy-run, one in each rank, so that only one of them does the common work.
 
 #include <optional>
 #include <string>
 
 namespace lzy {
 
-/// The rank of this process, as launchers tell it by variables (hydra, PMIx, Open MPI, Slurm); "0" if there is none.
+/// The rank of this process in variables of launchers (hydra, PMIx, Open MPI, Slurm); "0" if there is none.
 std::string OwnRank();
 
 /// Waits until the processes of other ranks that the same launcher started on this machine have ended. Returns at once if no

@@ -28,7 +28,7 @@ namespace {
 constexpr std::uint64_t kMostNames = 100'000;
 /// For one command line of lzy-protect; the system takes more.
 constexpr std::size_t kMostBytes = 100'000;
-/// Of names in a sentence.
+/// The most names in a sentence.
 constexpr std::size_t kMostNamed = 4;
 
 void Print(const std::string& text) {
@@ -55,8 +55,8 @@ std::string MakeRecordsFile() {
   return path;
 }
 
-/// Until the clock of files has gone on since `newest_ns`: a later change then has another time. File systems whose times are
-/// whole seconds make this take up to a second, if somebody has just changed something.
+/// Waits until the clock of files is later than `newest_ns`, so that a later change gets another time. On file systems with
+/// times in whole seconds this takes up to a second, if a file was changed just before.
 void WaitForClock(std::int64_t newest_ns) {
   const std::int64_t tick = newest_ns % kNsPerSecond == 0 ? kNsPerSecond : CoarseGranularityNs();
   const std::int64_t wait = newest_ns + tick - CoarseNowNs();
@@ -201,9 +201,9 @@ void Written::Sweep(const std::string& lzy_protect) {
     words.insert(words.begin(), {lzy_protect, "--quiet", "--"});
     const ChildEnd end = RunChild(std::move(words), PrepareTool);
     if (end.error != 0) Warn(fmt::format("--sweep: {}: {}", lzy_protect, std::generic_category().message(end.error)));
-    if (end.signal != 0 || end.exit_code >= 128) break;  // somebody wants it to end
+    if (end.signal != 0 || end.exit_code >= 128) break;  // the user or a scheduler ended it
   }
-  // What vanished meanwhile is nobody's loss.
+  // A file that vanished meanwhile needs no protection.
   std::erase_if(files_, [&](const auto& one) { return !fs_.Stat(one.first, /*follow=*/false).ok(); });
   JudgeAll();
   TellOfSweep(wanted.size());
@@ -242,7 +242,7 @@ std::vector<Written::Group> Written::Groups() const {
   std::vector<std::string> all;
   for (const auto& [path, file] : files_) all.push_back(path);
   const ProtectPaths plan = PathsToProtect(fs_, all, options_.set);
-  // Members of a set are committed together, and perhaps not all of their ranks could tell.
+  // Members of a set are committed together, and perhaps not all of their ranks could write a record.
   std::set<std::string> by_mpi_io;
   for (const auto& [path, file] : files_) {
     if (file.by_mpi_io && file.while_it_ran) by_mpi_io.insert(plan.path_of.at(path));
@@ -297,7 +297,7 @@ std::string Written::ProtectCommand(const std::set<std::string>& paths) {
   return command;
 }
 
-// Without files that are not to be protected: nobody need type anything for them.
+// Without files that are excluded from protection: the user need not do anything for them.
 void Written::Summarize() const {
   std::size_t kept = 0;
   std::set<std::string> open;
