@@ -102,7 +102,7 @@ report_difference_count = _declare("lzy_report_difference_count", c_size_t, c_vo
 report_difference = _declare("lzy_report_difference", POINTER(Difference), c_void_p, c_size_t)
 report_free = _declare("lzy_report_free", None, c_void_p)
 
-# Another version of lzy.h than this file is written for would be misread.
+# A version of lzy.h with other structures would be misread.
 if [size(i) for i in range(len(STRUCTURES))] != [ctypes.sizeof(kind) for kind in STRUCTURES]:
     raise ImportError(f"this Python package does not fit liblzy {version().decode()}: build it again with that library")
 COMM_SIZE = size(len(STRUCTURES))
