@@ -4,8 +4,8 @@
 // a signal there. A test before an access is not enough, because the program may unmap memory and map something else there
 // at any time. Here the kernel tests each access.
 //
-// process_vm_readv and process_vm_writev do this. A process may always use them on itself, whatever
-// kernel.yama.ptrace_scope says. A sandbox may forbid them (seccomp); then all calls here fail.
+// process_vm_readv and process_vm_writev do this. A process may always use them on itself, for any value of
+// kernel.yama.ptrace_scope. A sandbox may forbid them (seccomp); then all calls here fail.
 //
 // A call costs about 0.3 us, and 0.05 us for each page. All functions are thread-safe, and work after a fork.
 

@@ -57,7 +57,6 @@ class Communicator {
   /// part in the call and gets nullptr.
   virtual Result<std::unique_ptr<Communicator>> Split(int color) = 0;
   /// Runs `work`, which may call other ranks, in a thread of its own, and answers calls of other ranks by `handler`.
-  /// Runs `work`, which may call other ranks, in a thread of its own, and answers calls of other ranks by `handler`.
   /// Returns when `work` has ended on all ranks. The status is an exception of `work` on this rank, or an error of MPI.
   /// `work` must not use this communicator otherwise.
   virtual Status RunWithCalls(const CallHandler& handler, const std::function<void(Caller&)>& work) = 0;

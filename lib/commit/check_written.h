@@ -26,8 +26,8 @@ struct WrittenCheck {
   /// Byte ranges in the file, each a part of a block, whose bytes on the device differ from this rank's buffer. Each range
   /// lies in one part of Capture::written().
   std::vector<Interval> wrong_parts;
-  /// Byte ranges of blocks that the device holds exactly as ranks wrote them, but with other leaves: the commit read wrong
-  /// bytes. These blocks must be committed again. A repair would replace right bytes by wrong ones.
+  /// Byte ranges of blocks that the device holds exactly as ranks wrote them, although their committed leaves differ: the
+  /// commit read wrong bytes. These blocks must be committed again. A repair would replace right bytes by wrong ones.
   std::vector<Interval> untrue;
   std::uint64_t untrue_leaves = 0;  ///< number of blocks in `untrue`, summed over all ranks
   /// Number of data and parity blocks that differ on the device from what was written or committed, summed over all ranks.

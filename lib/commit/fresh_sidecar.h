@@ -3,7 +3,6 @@
 //
 // commit/protect* use the Fill functions. copy/ uses FreshSidecar: a copy has no committed state to judge. Everything here
 // is local to one rank.
-// is nothing to judge: each block of the data is new. Everything here is local to one rank.
 
 #include <memory>
 #include <optional>

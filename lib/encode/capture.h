@@ -44,7 +44,7 @@
 
 namespace lzy {
 
-/// What a capture is made for.
+/// The parameters of a capture.
 struct CaptureSetup {
   /// The geometry that the commit is expected to choose. If it chooses another one, everything is read back.
   GeometryParameters parameters;
@@ -69,7 +69,7 @@ class Capture {
   /// kInvalidArgument for parameters that no layout of a shared file with one group can have.
   static Result<std::unique_ptr<Capture>> Create(CaptureSetup setup);
 
-  // While the file is written. These calls are thread-safe and never fail: what cannot be kept is missed.
+  // While the file is written. These calls are thread-safe and never fail: blocks that cannot be kept are missed.
 
   /// Call it after the file got these bytes at [offset, offset + bytes.size()). `bytes` need no alignment, and must not
   /// change during the call. They are in the program's memory, so they are read only by ReadProgramMemory, each once; bytes

@@ -174,7 +174,7 @@ class Leaves::Pages {
   }
 
   mutable std::mutex mutex_;  // for all fields below
-  ScratchMaker scratch_;      // until a file was made
+  ScratchMaker scratch_;      // until it was called
   std::unique_ptr<File> file_;
   IntervalSet stored_;  // numbers of pages that are in the file
   std::map<std::uint64_t, std::unique_ptr<Page>> pages_;

@@ -1,5 +1,5 @@
 #pragma once
-// Where every block lives: the complete geometry of one dataset (docs/format.md §6).
+// The place of every block: the complete geometry of one dataset (docs/format.md §6).
 //
 // A Layout is made from sizes and options (dataset/, commit/) or from the contents of a sidecar. All other rooms ask it for
 // places: rows/ and encode/ for the blocks of a row, judge/ and mend/ for the row of a bad block. It is pure arithmetic: no

@@ -14,7 +14,7 @@ namespace lzy {
 
 struct Rotation {
   std::uint32_t n = 1;  ///< devices of the group
-  std::uint32_t m = 0;  ///< of which parity in every row; m < n
+  std::uint32_t m = 0;  ///< parity units in every row; m < n
 
   std::uint32_t k() const { return n - m; }
   /// The position of a device in a row, and the inverse.

@@ -1,5 +1,5 @@
 #pragma once
-// Hashes of blocks and of tree nodes (docs/format.md §2): XXH3-128, seeded by what is hashed and where it stands.
+// Hashes of blocks and of tree nodes (docs/format.md §2): XXH3-128, seeded by purpose and place.
 //
 // So equal blocks in different places hash differently, and swapped blocks are found (Kratochvil, Merkle-tree
 // validation of MPI transfers, seeds XXH3 with the node index in the same way). XXH3 mixes in the length of its input,

@@ -58,7 +58,7 @@ class Batch {
 };
 
 /// Cuts the runs into pieces for ParallelFor. The targets of one piece for each thread fit into a quarter of the
-/// memory. There are about four pieces for each thread, so no thread has much left when the others are done. If memory
+/// memory. There are about four pieces for each thread, so all threads end at about the same time. If memory
 /// allows, a piece is not shorter than what is encoded at a time.
 std::vector<RowRun> CutForThreads(const RowPipelineSetup& setup, std::span<const RowRun> runs);
 

@@ -132,7 +132,6 @@ class Sidecar {
   ///
   /// Also writes a fresh sidecar of either form. If `next` equals contents(), with the same generation, heals damaged
   /// copies.
-  /// the same generation.
   Status WriteAll(SidecarContents next);
   /// Two-phase commit in place, for sets (docs/format.md §9), not for the compact form. After Prepare the generation is
   /// durable in all copies but copy 0, and Load still returns the old one. FinishPrepared commits it. Once the generation

@@ -10,7 +10,7 @@ namespace lzy {
 
 /// Gives out pieces of large mappings, for which it asks the kernel for huge pages. So touching new memory costs one
 /// fault for each 2 MiB instead of one for each 4 KiB. The first mapping is small, and each further one is about as
-/// large as all before it (up to 16 MiB), so little is mapped in vain. Single pieces cannot be freed. Not thread-safe.
+/// large as all before it (up to 16 MiB), so little memory stays unused. Single pieces cannot be freed. Not thread-safe.
 class Arena {
  public:
   Arena() = default;

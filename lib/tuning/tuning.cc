@@ -146,7 +146,7 @@ std::optional<Tuning> DecodeTuning(std::string_view text) {
       for (const auto& candidate : document.at("choices").at(c).at("candidates")) {
         speeds.push_back(candidate.at("gb_per_s").get<double>());
       }
-      (void)tuning.Pick(static_cast<Tuned>(c), speeds);  // refused speeds make a difference below
+      (void)tuning.Pick(static_cast<Tuned>(c), speeds);  // if it refuses them, the comparison below fails
     }
   });
   if (!read.ok() || document != nlohmann::json::parse(EncodeTuning(tuning))) return std::nullopt;

@@ -29,7 +29,7 @@ struct Envelope {
 /// buffer is smaller than the message, or one side sends while the other validates. kMpi: MPI failed, and the peer
 /// may wait forever.
 ///
-/// The memory of `payload` must not change until then. `dest` and `tag` are those of the program, within
+/// The memory of `payload` must not change until the task is done. `dest` and `tag` are those of the program, within
 /// Link::most_tag().
 Task Send(std::shared_ptr<Link> link, Payload payload, int dest, int tag, bool in_place);
 /// The receiving side. `source` and `tag` may be MPI's wildcards. `payload` may be longer than the message. `envelope` must

@@ -78,7 +78,7 @@ enum class Kind : std::uint8_t {
   kMessage = 1,   ///< announcement: the payload follows
   kInline = 2,    ///< announcement: the payload is in the same message
   kInPlace = 3,   ///< announcement: the receiver has the payload already
-  kRoot = 4,      ///< what was announced, with its root
+  kRoot = 4,      ///< the announcement again, with the root
   kGetNodes = 5,  ///< request
   kGetLeaves = 6,
   kNodes = 7,  ///< reply to kGetNodes

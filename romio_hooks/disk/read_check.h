@@ -42,8 +42,8 @@ struct ReadVerdict {
   std::uint64_t mended = 0;   ///< bytes of `healed` that were also repaired on disk
   std::uint64_t reread = 0;   ///< bytes of blocks that were read wrongly, and are right on the device
   bool mended_elsewhere = false;  ///< some of `reread` may have been damaged, and repaired by another process
-  std::optional<ByteRange> first;  ///< first and last byte of damaged blocks that cannot be rebuilt; memory is unchanged
-  std::optional<ByteRange> lost;   ///< first and last byte of damaged blocks that cannot be rebuilt; memory keeps the bytes that were read
+  std::optional<ByteRange> first;  ///< the first wrong block
+  std::optional<ByteRange> lost;   ///< first and last byte of damaged blocks that cannot be rebuilt; memory is unchanged
   std::string why;
   std::string unusable;  ///< why an existing sidecar cannot be used
   std::string unknown;  ///< why differing blocks could not be judged; empty if they were

@@ -4,7 +4,7 @@
 //
 // The hooks of sync and close call CommitShared after the real call. All ranks exchange their parts (epoch.h), derive
 // the same request, and call the engine's Protect together. Invariant: between two collective calls, no rank leaves
-// early. What can fail on one rank alone runs in NoThrow, and the ranks agree on the result.
+// early. Work that can fail on one rank alone runs in NoThrow, and the ranks agree on the result.
 //
 // A commit that fails changes nothing for the program: the file stays at risk, and the next commit covers all of it.
 // Only with on-error=fail does the program get an error.

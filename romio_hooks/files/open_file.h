@@ -94,7 +94,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// The ranks that opened the file together; a communicator of one rank for members of sets.
   std::unique_ptr<Communicator> comm;
   std::shared_ptr<DiskFile> disk;
-  /// MPI_MODE_SEQUENTIAL: MPI does not tell positions, so writes touch the whole file, and reads are not checked.
+  /// MPI_MODE_SEQUENTIAL: MPI reports no positions, so writes touch the whole file, and reads are not checked.
   bool sequential = false;
   /// Opened for reading only, with checks. Then there are no epochs, `disk` is null, and `comm` serves ordered reads only.
   bool reads_only = false;

@@ -81,7 +81,7 @@ diff = _declare("lzy_python_diff", c_int, c_void_p, c_char_p, c_char_p, c_int, P
 size = _declare("lzy_python_size", c_size_t, c_int)
 mpi = _declare("lzy_python_mpi", c_int, c_char_p)
 mpi_size = _declare("lzy_python_mpi_size", c_size_t)
-# Of liblzy, which is loaded with it.
+# Functions of liblzy, which the extension is linked with.
 options_init = _declare("lzy_options_init", c_int, POINTER(Options), c_size_t)
 copied_init = _declare("lzy_copied_init", c_int, POINTER(Copied), c_size_t)
 copy_options_init = _declare("lzy_copy_options_init", c_int, POINTER(CopyOptions), c_size_t)
