@@ -165,7 +165,7 @@ class Protector {
   void WarnOfCommitting(std::uint64_t bytes, const char* what);
   // Sets holds_ and touched_: blocks that were found right must stay right; all other blocks are encoded as they are.
   void HoldUndamaged();
-  /// True if a member is of an older commit and cannot be checked. Adds a warning for each.
+  /// True if a member is of an older commit, or has a foreign sidecar, and cannot be checked. Adds a warning for each.
   bool HasUncheckedPast();
   /// Makes the report the same on every rank: times of the slowest rank, bytes of all ranks.
   Status GatherStats();

@@ -16,9 +16,9 @@ inline bool WaitsForACommit(const DatasetReport& report) {
   return edited;
 }
 
-/// True if the damaged sidecar of a member of a set, or its parity, cannot be made again because data were edited: those of
-/// the member itself, or data of other members that the lost parity covered. This holds if the edits cannot be undone. The
-/// next commit makes the sidecar again, or a repair that undoes the edits.
+/// True if `damage` concerns the sidecar of a member of a set, or the parity in it, and edits prevent making this lost
+/// sidecar again. Either data of the member were edited, or data of other members that its parity covered, and these edits
+/// cannot be undone. The next commit makes the sidecar again, or a repair that undoes the edits.
 inline bool WaitsForEdits(const DatasetReport& report, const Damage& damage) {
   if (report.kind != DatasetKind::kSet || damage.part == DamagePart::kData || damage.repaired) return false;
   bool edited = false, lost = false;

@@ -48,8 +48,8 @@ Status CallMpi(const char* call, const Start& start) {
   return error == MPI_SUCCESS ? AwaitMpi(request, call) : CheckMpi(error, call);
 }
 
-/// Messages of bytes that continue after an error, so that messages for other ranks are sent if possible. Keeps the first
-/// error. Every request must be awaited before its memory is used again.
+/// Sends and receives bytes. Continues after an error, so that messages for other ranks are sent if possible. Keeps the
+/// first error. Every request must be awaited before its memory is used again.
 class Transfers {
  public:
   Transfers(MPI_Comm comm, int tag) : comm_(comm), tag_(tag) {}

@@ -2,8 +2,8 @@
 // Calls from rank to rank by validated messages (comm/calls.h; docs/exchange.md, "Calls"). MpiCommunicator uses it.
 //
 // The thread that calls RunWithCalls makes all MPI calls, so a program needs no more than MPI_THREAD_FUNNELED. While a
-// message with calls is on its way to a rank, further calls to this rank are collected for the next message. Answers are
-// sent one by one, several at the same time.
+// message with calls is on its way to a rank, further calls to this rank are collected for the next message. Each answer is
+// a message of its own; several may be under way at the same time.
 
 #include <mpi.h>
 

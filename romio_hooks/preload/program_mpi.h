@@ -18,8 +18,7 @@ namespace lzy::hooks {
 void* FindReal(const char* name, const void* caller) noexcept;
 /// Returned by a wrapper if there is no real function. It differs from MPI_SUCCESS in all MPI libraries.
 inline constexpr int kNoRealFunction = 15;
-/// Writes "lzy: WHERE: WHAT" to stderr, if the launcher's variables do not say that this is another process than the first
-/// of its job.
+/// Writes "lzy: WHERE: WHAT" to stderr, unless the launcher's variables say that this is not the first process of its job.
 void SayInFirstProcess(const char* where, const char* what) noexcept;
 
 /// One function of the program's MPI, looked up at its first call. A constinit static of each wrapper, so it needs no

@@ -30,7 +30,7 @@ class UserBuffer {
   /// Which datatypes Open accepts.
   enum class Belief {
     kRegular,   ///< datatypes that all MPI libraries treat as the standard says (TypeMap::regular)
-    kUndoubted, ///< also those that few libraries treat otherwise. For reads, whose data show it
+    kUndoubted, ///< also those that a few libraries treat otherwise. For reads: the data show it
     kDefined,   ///< all that the standard defines. For comparing written data with what should be there
   };
   /// False if it is not known which bytes of the buffer are the data, in which order.
@@ -42,8 +42,8 @@ class UserBuffer {
 
   /// Goes to bytes [first, last) of the data. False if they are in too many pieces.
   bool Seek(std::uint64_t first, std::uint64_t last);
-  /// Returns at most `most` more bytes: in place and not read if they are contiguous, else a copy. Valid until the next
-  /// call. nullopt: some of them cannot be read.
+  /// Returns at most `most` more bytes. If they are contiguous, they are returned in place and are not read; else they are
+  /// copied. Valid until the next call. nullopt: some of them cannot be read.
   std::optional<ByteSpan> Next(std::uint64_t most);
   /// The same, but always in place, so it may return fewer bytes.
   MutableByteSpan NextInPlace(std::uint64_t most);

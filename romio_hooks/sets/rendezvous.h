@@ -1,5 +1,5 @@
 #pragma once
-// Meetings of all ranks that may fail: a rank that does not come is named, and no rank waits for ever
+// Meetings of all ranks. A meeting may fail: a rank that does not come is named, and no rank waits for ever
 // (docs/design/commit.md "Sets").
 //
 // Closing a member of a set is a local call. A collective operation in it would hang if one rank did not close its member.
