@@ -27,7 +27,7 @@ struct CallHandler {
 /// Calls other ranks. Thread-safe.
 class Caller {
  public:
-  /// Bytes of a call at most.
+  /// The most bytes of a call.
   static constexpr std::size_t kMostCall = 32u << 10;
   /// Receives the length of the answer, or an error. Must be brief, and must not throw. May begin other calls.
   using Done = std::function<void(Result<std::size_t> length)>;

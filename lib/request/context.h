@@ -23,7 +23,7 @@ struct Context {
   std::function<void(const char* phase, std::uint64_t done, std::uint64_t total)> progress = {};
   /// Polled between batches; when it returns true the operation stops cleanly with kInterrupted. May be empty.
   std::function<bool()> stop = {};
-  /// Whether ranks of one node may read each other's files, which spares them messages. False makes all go by messages.
+  /// Whether ranks of one node may read each other's files, so they need fewer messages. If false, all data go by messages.
   bool share_page_cache = true;
 };
 

@@ -30,7 +30,7 @@ namespace lzy {
 struct Options {
   std::uint32_t parity = 1;
   std::uint32_t group = 8;
-  std::uint32_t block_size = kAutomaticBlockSize;  ///< ask ChooseBlockSize
+  std::uint32_t block_size = kAutomaticBlockSize;  ///< kAutomaticBlockSize: ChooseBlockSize chooses it
   std::uint64_t stripe = 1u << 20;
   bool stripe_servers = false;  ///< stripe=servers: one server of the file system is one device, if the file system reports stripes
   /// Not an option for users: the result of stripe=servers for one file, or the geometry of its last commit. nullopt: the
@@ -63,21 +63,21 @@ struct Options {
   std::string catalog;
   /// Key that seals datasets; null: datasets are not sealed.
   std::shared_ptr<const LeafKey> key;
-  std::string key_file;  ///< what `key` was read from
+  std::string key_file;  ///< path of the file that contains `key`
   enum class Log { kError, kWarn, kInfo, kDebug } log = Log::kWarn;
 
   /// Names of the options that were set (by SetOption): only these change the geometry of an existing dataset.
   std::set<std::string> given;
 };
 
-/// One row of the table: what --help and error messages say of an option. `name` is as on the command line
-/// ("block-size"); LZY_BLOCK_SIZE and lzy_block_size follow from it. All text lives forever.
+/// One row of the table: the texts of one option for --help and error messages. `name` is the name on the command line
+/// ("block-size"); LZY_BLOCK_SIZE and lzy_block_size follow from it. All texts are string literals.
 struct OptionSpec {
   const char* name;
   const char* value;    ///< placeholder for help, e.g. "BYTES"; empty: on the command line the name alone switches it on
   const char* help;     ///< one line
   const char* accepts;  ///< accepted values, for error messages
-  const char* choices = "";  ///< the words that are accepted, separated by spaces, if these are (nearly) all there are
+  const char* choices = "";  ///< accepted words, separated by spaces, if the option accepts (nearly) nothing else
 };
 /// All options, in the order of the documentation.
 std::span<const OptionSpec> OptionSpecs();
@@ -93,19 +93,19 @@ Status SetOption(Options& options, const std::string& name, const std::string& v
 std::string OptionText(const Options& options, const std::string& name);
 /// The two patterns of an item of option drain, which is as CheckOptions accepts it.
 std::pair<std::string, std::string> DrainPatterns(const std::string& item);
-/// Checks values against each other (parity < group, stripe a power-of-two multiple of block-size, ...), and refuses
-/// what this version does not do.
+/// Checks values against each other (parity < group, stripe a power-of-two multiple of block-size, ...), and refuses values
+/// that this version does not support.
 Status CheckOptions(const Options& options);
-/// Applies every LZY_* variable set in the environment; unknown LZY_ variables that are not lzy's own are an error too.
-/// `getenv_like` is for tests; the default reads the process's environment. Only the latter can be asked for all its
-/// names, so only there unknown ones are found.
+/// Applies every LZY_* variable set in the environment. An unknown LZY_ variable that is not one of lzy's own is an error.
+/// `getenv_like` is for tests; the default reads the environment of the process. With `getenv_like`, unknown variables are
+/// not found, because it cannot list all names.
 Status ApplyEnvironment(Options& options, const std::function<const char*(const char*)>& getenv_like = nullptr);
 
-/// Whether `include` and `exclude` let the file `path` (absolute) through. A glob is held against the whole path, '*'
-/// matching slashes too, and against the file's name alone; exclude wins.
+/// Whether the options `include` and `exclude` select the file `path` (absolute). A glob may match the whole path ('*' also
+/// matches slashes) or only the name of the file. `exclude` takes precedence.
 bool IsSelected(const Options& options, const std::string& path);
 
-/// "64K" -> 65536; K M G T are powers of 1024. nullopt when it is not a size.
+/// "64K" -> 65536; K, M, G and T are powers of 1024. nullopt if `text` is not a size.
 std::optional<std::uint64_t> ParseSize(const std::string& text);
 /// 65536 -> "64 KiB", 65540 -> "64 KiB", 1536 -> "1.5 KiB": for people.
 std::string FormatSize(std::uint64_t bytes);
