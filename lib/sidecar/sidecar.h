@@ -207,7 +207,7 @@ class Sidecar {
   Status FinishCopies(const SidecarContents& next);
   /// Replaces the contents of this object with the committed `contents`, without damage.
   void Adopt(SidecarContents contents);
-  /// Truncates the file after its last part.
+  /// Cuts or extends the file to the end of its last part.
   Status CutToLength();
 
   std::shared_ptr<File> file_;

@@ -25,18 +25,18 @@ class Bookkeeping {
   /// Opens the catalogue that `options` name. `warn` is called at most once, with a complete sentence.
   Bookkeeping(std::string tool, const Options& options, std::function<void(const std::string&)> warn);
 
-  /// Notes a report, now or with the next ones. Flush before long work, and at the end. Sets tool, path and time of `note`.
+  /// Adds a report; it is written now or together with later ones. Sets tool, path and time of `note`.
   void Add(const DatasetReport& report, CatalogNote note);
   void Flush();
-  /// The end of a run that read so many bytes of data and parity.
+  /// Records the end of a run. `bytes`: data and parity that it read. `how`: its options.
   void AddRun(double seconds, std::uint64_t bytes, const std::string& how);
 
-  /// Null if there is none, or if it failed.
+  /// Null if there is no catalogue, or after an error of the catalogue.
   Catalog* catalog() { return catalog_ ? &*catalog_ : nullptr; }
-  /// Reports of flushed datasets with news: they contain only damage that was not known before. Without a catalogue all
+  /// Reports of flushed datasets that have news, with only the damage that was not known before. Without a catalogue all
   /// damage is news.
   const std::vector<DatasetReport>& news() const { return news_; }
-  /// True if there should be a catalogue, and it cannot be used.
+  /// True if the options ask for a catalogue, but it cannot be used.
   bool failed() const { return failed_; }
   /// Adds news that are not in a report of the engine.
   void AddNews(DatasetReport report) { news_.push_back(std::move(report)); }

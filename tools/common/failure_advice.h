@@ -15,9 +15,9 @@ namespace lzy {
 std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, Action action,
                                const std::string& repeated, bool all_seen);
 
-/// Advice to move away an object with the name of a lost file, such as a directory, because a restore does not replace it.
-/// Or files that are newer than most of a set, which can be restored as it was (set_aside.h). Lines, or nothing. Local;
-/// changes nothing.
+/// Advice before a restore: lines, or nothing. If an object such as a directory has the name of a lost file, says to move
+/// it away, because a restore does not replace it. If files are newer than most of a set, says how to restore the set as it
+/// was (set_aside.h). Local; changes nothing.
 std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report);
 
 }  // namespace lzy

@@ -1,5 +1,5 @@
 #pragma once
-// How a tool sees that an MPI launcher started it, and how lzy-run hides that from a tool that it starts by itself.
+// The variables by which a tool detects an MPI launcher. lzy-run removes them for a tool that it starts by itself.
 
 namespace lzy {
 

@@ -16,22 +16,22 @@ namespace lzy {
 /// Exit code for files without protection (docs/reference/tools.md "Exit codes").
 inline constexpr int kExitNotProtected = 4;
 
-/// Drops the files of the catalogue in use, unless a PATH names them: they change all the time, so they would always be stale.
-/// Rank 0 knows which catalogue that is. Collective.
+/// Drops the files of the present catalogue, unless a PATH names them. lzy changes them in every run, so they would always
+/// be stale. Only rank 0 knows the catalogue. Collective.
 Status DropCatalogFiles(ToolRun& run, std::vector<DatasetRef>& datasets);
 
-/// Searches for losses below the PATHs that are directories, and records new ones in the catalogue. `found`: the datasets
-/// of the PATHs. Does nothing without a catalogue. Rank 0 only; it judges by the files that it sees.
+/// Searches the directories among the PATHs for losses, and records new ones in the catalogue. `found`: the datasets of the
+/// PATHs. Without a catalogue it does nothing. Rank 0 only; it uses only the files that rank 0 sees.
 void FindLosses(ToolRun& run, const std::vector<DatasetRef>& found);
-/// Reports all losses below these PATHs that last, also with --quiet, and counts them (exit code 4). Rank 0 only.
+/// Reports all losses below the PATHs that were not ended, also with --quiet, and counts them (exit code 4). Rank 0 only.
 void ReportLosses(ToolRun& run);
-/// Ends the losses at the PATHs. Each PATH is a dataset, a directory, or a pattern with '*', '?' or '[...]', which match
-/// within a name. A PATH without a loss is an error of the run. Call it on all ranks; rank 0 does the work.
+/// Ends the losses at the PATHs. Each PATH is a dataset, a directory, or a pattern with '*', '?' or '[...]', which do not
+/// match '/'. A PATH without a loss is an error of the run. Collective; rank 0 does the work.
 void AcknowledgeLosses(ToolRun& run);
 
-/// A short description of a loss. `what`: the event's text.
+/// Describes a loss. `what`: the text of the event.
 std::string LossText(const std::string& what);
-/// The commands to type next, for the dataset `path`: lines.
+/// The next commands for the dataset `path`: lines.
 std::string LossNextText(const std::string& what, const std::string& path, const Options& options);
 
 }  // namespace lzy

@@ -45,21 +45,21 @@ class ToolRun {
   /// Prints text for people on stdout; nothing with --json or --quiet. Rank 0 prints, the others do nothing. `text`
   /// ends its own lines.
   void Say(const std::string& text);
-  /// A failure of the run, not of a dataset: on stderr, in the JSON document, and in the exit code. Each message is
-  /// printed once.
+  /// Reports a failure of the run, not of a dataset: on stderr, in the JSON document, and in the exit code. Prints each
+  /// message once.
   void Fail(const Status& status) { Fail(status, ExitCodeOf(status)); }
   /// The same with an exit code that does not follow from the status.
   void Fail(const Status& status, int exit_code);
-  /// Something worth knowing, in complete sentences: on stderr, unless --quiet or --log=error.
+  /// Prints complete sentences on stderr, unless --quiet or --log=error is given.
   void Warn(const std::string& text);
-  /// Something that is wrong, but is not about a dataset that a PATH stands for: counts the exit code and prints `text`, one
-  /// line without its end, also with --quiet (then on stderr), and `next`, lines on what to type. On rank 0.
+  /// Reports a fault that no dataset of the PATHs has: counts the exit code, and prints `text`, one line without its end,
+  /// also with --quiet (then on stderr). `next`: lines with the commands to type. Rank 0 only.
   void Finding(int exit_code, const std::string& text, const std::string& next);
-  /// Further fields of the JSON document.
+  /// Fields that the tool adds to the JSON document.
   Json& extra();
   /// Counts a dataset that the tool judged itself: for the exit code.
   void Count(const std::string& path, int exit_code) { codes_.AddDataset(path, exit_code); }
-  /// The catalogue and what goes into it; null on other ranks than 0, and for tools without option catalog.
+  /// Writes to the catalogue; null on ranks other than 0, and for tools without option catalog.
   Bookkeeping* books() { return books_.get(); }
   /// Handles all PATHs in the order given. For Tool::run. Collective.
   void HandleNamed();
@@ -78,13 +78,14 @@ class ToolRun {
  private:
   /// The datasets of one PATH; empty, with a message, if there are none. Collective.
   std::vector<DatasetRef> DatasetsOf(const std::string& path);
-  /// All datasets of all PATHs, in the order that the tool wants. Collective.
+  /// Handles all datasets of all PATHs, in the order of Tool::arrange. Collective.
   void HandleArranged();
-  /// True on all ranks if the tool has had enough. Collective.
+  /// True on all ranks if the tool needs no more datasets (Tool::enough). Collective.
   bool HadEnough();
   /// Records the end of the run in the catalogue, and passes news to the user's command. Rank 0 only.
   void EndBooks(int exit_code, double seconds);
-  /// All datasets of one PATH; some neighbours of its list; one dataset. Collective.
+  /// HandlePath: all datasets of one PATH. HandleAll: a list. HandleSome: a part of the list. HandleOne: one dataset.
+  /// Collective.
   void HandlePath(const std::string& path);
   void HandleAll(const std::vector<DatasetRef>& datasets);
   void HandleSome(std::vector<DatasetRef> datasets, std::size_t before, std::size_t total);
@@ -95,17 +96,17 @@ class ToolRun {
   /// Counts a report, and prints it.
   void Tell(const DatasetRef& dataset, DatasetReport report);
   CatalogNote NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read);
-  /// Drops datasets that all ranks have met before. Collective.
+  /// Drops datasets that the run has already handled. Collective.
   Status DropSeen(std::vector<DatasetRef>& datasets);
   /// Reports a failure on stderr and in the JSON document. The caller counts its exit code.
   void Complain(const Status& status);
-  /// "lzy-verify: TEXT" on stderr, after everything that was printed before it. Rank 0 only.
+  /// Prints "lzy-verify: TEXT" on stderr, after everything that was printed before. Rank 0 only.
   void PrintOnStderr(const std::string& text);
-  /// Names the datasets that could not be judged, if others were.
+  /// Names the datasets that could not be judged, if other datasets were judged.
   void TellUnjudged();
   /// Reports the work finished before the interrupt. Returns the exit code. Collective.
   int TellInterrupted();
-  /// The end: agrees on the exit code, and prints the JSON document. Collective.
+  /// Agrees on the exit code of the run, and prints the JSON document. Collective.
   int Finish(double seconds);
 
   const struct Tool& tool_;
@@ -137,12 +138,12 @@ class ToolRun {
 struct Tool {
   std::string name;
   std::string summary;
-  std::string changes;                     ///< files that it modifies, for --help
+  std::string changes;                     ///< the files that the tool modifies, for --help
   /// Schema of its JSON document, also if the tool fails early. Documents of other schemas have no list of datasets.
   std::string schema = "lzy-report/1";
   /// Options in the engine's table, in addition to those that all tools accept.
   std::vector<std::string> table_options;
-  /// Which datasets a PATH means.
+  /// The datasets to which a PATH resolves.
   std::function<Resolve()> resolve = [] { return Resolve::kProtected; };
   /// Adds the tool's own options.
   std::function<void(Arguments&)> add_options = {};
@@ -152,11 +153,10 @@ struct Tool {
   std::function<Action()> action;
   /// Own options that the same command needs when it is repeated without --dry-run ("--device 1 "). May be empty.
   std::function<std::string()> again = {};
-  /// True if the options ask for something that is about no PATH; then run_without_path does it. Collective. May be
-  /// empty.
+  /// True if the options request an action that has no PATH. Then run_without_path does it. Collective. May be empty.
   std::function<bool()> without_path = {};
   std::function<void(ToolRun&)> run_without_path = {};
-  /// Further names from the user, in which links are followed, too. May be empty.
+  /// Other names given by the user, in which symbolic links are followed, too. May be empty.
   std::function<std::vector<std::string>()> also_named = {};
   /// If a PATH is a link with the name of a protected file, use its target, as cp does.
   bool reads_through_links = false;
@@ -167,14 +167,14 @@ struct Tool {
   bool takes_paths = true;
   /// Advice after an interrupt.
   std::string rest = "run the same command again to do the rest";
-  /// Handles all PATHs together, for a tool that is about more than datasets; then `engine` is called only by
-  /// ToolRun::HandleNamed. Collective. May be empty.
+  /// Handles all PATHs together. For tools whose work is not a loop over datasets; only ToolRun::HandleNamed calls `engine`
+  /// then. Collective. May be empty.
   std::function<void(ToolRun&)> run = {};
   /// The engine call. Collective.
   EngineCall engine;
   /// False if only one engine call may be made at a time, because it asks the user.
   std::function<bool()> side_by_side = [] { return true; };
-  /// Called first with each PATH. True: there is nothing more to do about it. Collective. May be empty.
+  /// Called first with each PATH. True: the PATH needs no further work. Collective. May be empty.
   std::function<bool(ToolRun&, const std::string& path)> before_path = {};
   /// Drops or replaces some of the datasets that a PATH stands for. Must leave the same list on all ranks.
   /// Collective. May be empty.
@@ -182,8 +182,7 @@ struct Tool {
   /// Puts all datasets of all PATHs into an order, and drops some. Must leave the same list on all ranks. Collective.
   /// Empty: each PATH is handled on its own, in the order given.
   std::function<Status(ToolRun&, std::vector<DatasetRef>&)> arrange = {};
-  /// True if no further dataset is to be begun, although there are more. Local: one rank that has had enough is
-  /// enough. May be empty.
+  /// True if no further dataset shall be started, although there are more. Local: one rank suffices. May be empty.
   std::function<bool()> enough = {};
   /// What to record in the catalogue for a report; nullopt: nothing. For tools with the table option catalog.
   std::function<std::optional<CatalogNote::Read>(const DatasetReport&)> note = {};
@@ -193,18 +192,18 @@ struct Tool {
   std::function<std::string()> on_damage = {};
   /// False: the catalogue is not opened for writing.
   std::function<bool()> keeps_books = [] { return true; };
-  /// True: a catalogue that should be there and cannot be used is an error, not a warning.
+  /// True: if a catalogue is configured but cannot be used, this is an error, not a warning.
   bool needs_books = false;
-  /// False: reports are neither printed nor counted; the catalogue gets them.
+  /// False: reports are neither printed nor counted, but the catalogue gets them.
   std::function<bool()> tells = [] { return true; };
-  /// The state of a dataset in words, instead of StateText; may add to its entry of the JSON document. Rank 0 only. May be
-  /// empty.
+  /// Returns the state of a dataset in words, instead of StateText. May add fields to its entry of the JSON document. Rank
+  /// 0 only. May be empty.
   std::function<std::string(ToolRun&, const DatasetReport&, Json& entry)> state_text = {};
   /// Called with each report, on rank 0 only, so it must not communicate. May be empty.
   std::function<void(ToolRun&, const DatasetReport&)> after_dataset = {};
 };
 
-/// True on all ranks if `here` is true on any of them; false if the ranks cannot talk to each other. Collective.
+/// True on all ranks if `here` is true on any of them; false if the ranks cannot communicate. Collective.
 bool OnAnyRank(Communicator& comm, bool here);
 
 /// The value of option --limit, in bytes per second: the last one given, 0 if there is none.

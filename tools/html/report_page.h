@@ -8,7 +8,7 @@
 
 namespace lzy {
 
-// The text before and after the data.
+// The page before and after the data.
 extern const char kReportPageHead[];
 extern const char kReportPageTail[];
 
@@ -17,7 +17,8 @@ extern const char kReportPageTail[];
 /// would round them.
 std::string ReportPage(Json document);
 
-/// A list of objects that all have the same fields, without naming these in each: {"columns": [...], "rows": [[...]]}.
+/// Encodes a list of objects with the same fields, with the names of the fields only once: {"columns": [...], "rows":
+/// [[...]]}.
 Json AsColumns(const Json& objects);
 
 }  // namespace lzy

@@ -39,7 +39,7 @@ void LimitResources() {
   Limit(RLIMIT_CORE, 0);
   Limit(RLIMIT_FSIZE, 0);
   Limit(RLIMIT_NPROC, 0);
-  // The tool may be gone before it.
+  // The tool may end before this process.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }

@@ -13,7 +13,7 @@ constexpr char kName[] = "lzy";
 
 /// The object that libhdf5 uses as an open file.
 struct OpenFile {
-  H5FD_t base;  // first
+  H5FD_t base;  // must be the first member
   haddr_t end_of_allocated;
 };
 
@@ -51,7 +51,7 @@ herr_t SetEndOfAllocated(H5FD_t* file, H5FD_mem_t, haddr_t end) {
   return 0;
 }
 
-// Far away: the library would not open a file that was cut short.
+// A large value: the library refuses to open a file that ends too early.
 haddr_t EndOfFile(const H5FD_t*, H5FD_mem_t) {
   return haddr_t{1} << 62;
 }
@@ -71,12 +71,13 @@ std::uint64_t TrueLength(H5FD_mem_t type, ByteSpan head, std::uint64_t asked) {
   }
   if (has("GCOL")) return LoadLe<std::uint64_t>(&head[8]);
   if (has("HEAP") && head.size() >= 32) {
-    // The segment of its data mostly follows.
+    // The data segment usually follows the header of the heap.
     const auto segment = LoadLe<std::uint64_t>(&head[8]);
     return std::min(asked, segment < asked ? 32 + segment : 32);
   }
   if (type == H5FD_MEM_OHDR && head.size() >= 16 && head[0] == 1 && head[1] == 0 && LoadLe<std::uint32_t>(&head[4]) != 0) {
-    // A count of references; in a block that continues a header, flags of a message are there, which are mostly 0.
+    // In the first block of a header, this is a count of references, which is not 0. In a continuation block, these bytes
+    // are flags of a message, which are mostly 0.
     return 16 + std::uint64_t{LoadLe<std::uint32_t>(&head[8])};
   }
   return asked;
@@ -101,7 +102,7 @@ herr_t Read(H5FD_t*, H5FD_mem_t type, hid_t, haddr_t begin, size_t length, void*
   const std::uint64_t true_length = head_right ? TrueLength(type, all.first(head), there) : std::min<std::uint64_t>(there, 16);
   const std::uint64_t meant = std::min(true_length, there);
   const bool right = head_right && (file.trust || !source.IsWrong(begin, meant));
-  // Bytes behind it belong to other structures, and are not used if they are wrong.
+  // The bytes after the structure belong to other structures. If they cannot be read, only the structure is returned.
   const bool given = right && (source.read(begin, all.first(there)) || source.read(begin, all.first(meant)));
   if (!given) ++file.refused;
   // The library reads global heaps as it reads raw data.
@@ -117,11 +118,11 @@ herr_t Write(H5FD_t*, H5FD_mem_t, hid_t, haddr_t, size_t, const void*) {
 }  // namespace
 
 hid_t TracingProperties(TracedFile& file) {
-  // Field by field: later versions of libhdf5 have more of them.
+  // Assigned field by field, because later versions of libhdf5 have more fields.
   static H5FD_class_t driver{};
 #if H5_VERSION_GE(1, 14, 0)
   driver.version = H5FD_CLASS_VERSION;
-  driver.value = static_cast<H5FD_class_value_t>(513);  // of those for tests
+  driver.value = static_cast<H5FD_class_value_t>(513);  // a value from the range for tests
 #endif
   driver.name = kName;
   driver.maxaddr = static_cast<haddr_t>(kEverythingBehind);

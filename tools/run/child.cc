@@ -15,20 +15,20 @@
 namespace lzy {
 namespace {
 
-/// Signals with which users, shells and schedulers end a program or notify it.
+/// Signals that users, shells and schedulers send to end or notify a program.
 constexpr std::array kPassedOn = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU};
 
 volatile sig_atomic_t child = 0;
 
-// A signal of the terminal is sent to the whole group, and so has reached the command already. Launchers take a second one
-// for "now".
+// The terminal sends a signal to the whole process group, so the command already has it. Launchers would treat a second
+// signal as "end now".
 void PassOn(int signal, siginfo_t* about, void*) {
   const int kept = errno;
   if (about->si_code <= 0 && child > 0) (void)kill(child, signal);
   errno = kept;
 }
 
-/// While this object lives, signals are passed on. Ignored signals stay ignored: the command inherits that (nohup).
+/// Passes signals on during its lifetime. Ignored signals stay ignored, and the command inherits this (nohup).
 class Passing {
  public:
   Passing() {
@@ -52,9 +52,9 @@ class Passing {
   std::array<struct sigaction, kPassedOn.size()> before_{};
 };
 
-/// In the new process. Returns only if it cannot become the command: `failure` then gets errno.
+/// Runs in the new process. Returns only if exec failed; errno is then written to `failure`.
 void BecomeCommand(std::vector<char*>& words, const std::function<void()>& prepare, pid_t parent, int failure) {
-  // As for lzy-run itself: kill -9 of lzy-run ends the command. The parent may end before this call.
+  // If lzy-run is killed (kill -9), the command is killed, too. The parent may have ended before this call.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   if (prepare) prepare();
@@ -117,7 +117,7 @@ ChildEnd RunChild(std::vector<std::string> words, const std::function<void()>& p
 void EndLike(const ChildEnd& end) {
   (void)std::fflush(nullptr);
   if (end.signal != 0) {
-    // The command has left its core, if any.
+    // If the signal dumps core, the command has already done so.
     const rlimit none{};
     setrlimit(RLIMIT_CORE, &none);
     signal(end.signal, SIG_DFL);

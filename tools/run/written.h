@@ -35,7 +35,7 @@ class Written {
   Written(const Written&) = delete;
   Written& operator=(const Written&) = delete;
 
-  /// kInvalidArgument: one of the directories is something else.
+  /// kInvalidArgument: one of the directories of --sweep is not a directory.
   Status Check() const;
   /// Before the command: looks at the directories, and sets the variable that names the layer's file of records.
   void LookBefore();
@@ -52,13 +52,13 @@ class Written {
  private:
   struct File {
     bool by_mpi_io = false;       ///< the layer recorded it
-    bool while_it_ran = false;    ///< committed before the command ended
+    bool while_it_ran = false;    ///< it was protected when the command ended
     bool below_sweep = false;
-    bool is_protected = false;    ///< as it is now
-    std::string why_not;          ///< what keeps it from being protected; empty: nothing that is known
-    bool left_out = false;        ///< the user, or sense, wants it so
+    bool is_protected = false;    ///< it is protected in its present state
+    std::string why_not;          ///< the obstacle to its protection; empty: none is known
+    bool left_out = false;        ///< an option excludes it, or lzy-run itself writes it
   };
-  /// Files that have the same fate, by the PATH that stands for them.
+  /// Files with the same result, in one dataset or PATH.
   struct Group {
     std::string path;
     std::size_t files = 0;
@@ -73,12 +73,12 @@ class Written {
   void Explain() const;
   void Summarize() const;
   static std::string Way(const File& file);
-  /// Whether it is protected, and if not, why, and what to do.
+  /// States whether the file is protected. If it is not, gives the reason and the remedy.
   std::string Fate(const Group& group) const;
-  /// The path as the user would type it.
+  /// The path relative to the current directory, if it is below it.
   std::string Shown(const std::string& path) const;
   std::set<std::string> Shown(const std::vector<std::string>& paths) const;
-  /// For paths as they are shown. Many are replaced by their directories.
+  /// The command that protects `paths` (as given by Shown). Replaces many paths with their directories.
   static std::string ProtectCommand(const std::set<std::string>& paths);
 
   FileSystem& fs_;
