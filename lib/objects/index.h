@@ -2,7 +2,7 @@
 // The index of a protected file's objects (docs/format.md §15): a map of the intact file. It gives the names of damaged
 // objects even if the file's own metadata are destroyed.
 //
-// Repairs do not need it. It is valid only for the commit at which it was made.
+// Repairs do not need it. It is valid only for one commit.
 
 #include <cstdint>
 #include <string>
@@ -24,12 +24,12 @@ struct IndexedCommit {
   LZY_FIELDS(uuid, root)
 };
 
-/// Path of the index of `data_path` (IndexPath), which follows from the name of its sidecar. For a renamed file, this is
-/// the old name until the next commit.
+/// Path of the index of `data_path` (IndexPath), from the name of its sidecar. For a renamed file, this is the old name
+/// until the next commit.
 std::string FindIndex(FileSystem& fs, const std::string& data_path);
-/// `frames`: the answer to a request for everything (objects/ask.h). Replaces an older one.
+/// Stores an index, and replaces an older one. `frames`: the answer to a request for everything (objects/ask.h).
 Status WriteIndex(FileSystem& fs, const std::string& data_path, const IndexedCommit& commit, ByteSpan frames);
-/// Reads a sealed map. kNotFound: there is none. kCorrupt: it is damaged, or of another commit.
+/// Reads a sealed map. kNotFound: there is no index. kCorrupt: it is damaged, or belongs to another commit.
 Result<ObjectMap> ReadIndex(FileSystem& fs, const std::string& data_path, const IndexedCommit& commit);
 
 }  // namespace lzy

@@ -1,5 +1,5 @@
 #pragma once
-// A data file or parity region as a sequence of hashed blocks: reading it, and checking it against its leaves.
+// Reads a data file or a parity region as a sequence of blocks with hashes, and checks it against its leaves.
 //
 // judge/examine calls CheckBlocks for all of a dataset; mend/, encode/ and commit/ check single blocks with the functions
 // at the end. Everything is local to one rank. Nothing here writes.
@@ -18,13 +18,13 @@
 
 namespace lzy {
 
-/// The fault of a block. judge/ decides what it means (damage, an edit, at risk).
+/// The fault of a block. judge/ decides whether it is damage, an edit, or at risk.
 enum class BlockFault : std::uint8_t {
   kHash = 1,        ///< readable, but not what was committed
   kUnreadable = 2,  ///< EIO: an erasure
-  kMissing = 3,     ///< the file is not there or ends before the block does
-  kForsaken = 4,    ///< parity of a row that has none (docs/format.md §3); CheckBlocks reports it as kHash
-  kEncoding = 5,    ///< parity that does not fit the data of its row (encode/check_parity.h), whatever its hash is
+  kMissing = 3,     ///< the file does not exist, or ends before the block does
+  kForsaken = 4,    ///< parity block of a row that has no parity (docs/format.md §3); CheckBlocks reports it as kHash
+  kEncoding = 5,    ///< parity that does not match the data of its row (encode/check_parity.h), whether its hash is right or not
 };
 
 /// Consecutive blocks with the same fault.
@@ -32,9 +32,10 @@ struct BadBlocks {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
   BlockFault fault = BlockFault::kHash;
-  /// The first read was wrong, and a second one from the device was right. There is nothing to repair.
+  /// The first read was wrong, but a second read from the device was right. No repair is needed.
   bool transient = false;
-  /// No copy of the sidecar has the hashes of these blocks. With kHash they may be right. CheckBlocks never sets it.
+  /// No copy of the sidecar has the hashes of these blocks. If `fault` is kHash, they may be right. CheckBlocks never sets
+  /// it.
   bool unproven = false;
   LZY_FIELDS(first, count, fault, transient, unproven)
 };
@@ -44,7 +45,7 @@ struct BadBlocks {
 struct BlockStream {
   /// Null: the file is missing.
   File* file = nullptr;
-  /// Offset of the stream's first byte in the file.
+  /// Offset of the first byte of the stream in the file.
   std::uint64_t base = 0;
   HashTag tag = HashTag::kDataLeaf;
   /// The key that makes the leaves (docs/format.md §12), or null.
@@ -57,14 +58,14 @@ struct BlockStream {
   bool synced = false;
 };
 
-/// How CheckBlocks reads, and callbacks.
+/// Options and callbacks of CheckBlocks.
 struct CheckSettings {
   /// Read past the page cache from the start. If false, only blocks that differ are read again past the cache.
   bool from_device = false;
   unsigned threads = 1;
   /// Bytes read at a time, for each thread.
   std::uint64_t buffer_bytes = 4u << 20;
-  /// Called after each piece with the bytes that were read, by one thread at a time. May be empty.
+  /// Called after each piece with the number of bytes read, by one thread at a time. May be empty.
   std::function<void(std::uint64_t bytes)> progress;
   /// Called before each piece, by several threads. If it returns true, the check ends with kInterrupted. May be empty.
   std::function<bool()> stop;
@@ -79,28 +80,28 @@ struct CheckResult {
 };
 
 /// Reads blocks [first, first + count) of `stream` and compares them with their leaves. If `expected` is null, only hashes
-/// them. If a block differs, reads it again from the device before calling it bad, so a bad page in memory does not count
-/// as damage of the file. Fails only for errors that do not concern single blocks: kIo except bad media, kInterrupted,
+/// them. If a block differs, reads it again from the device before reporting it, so a bad page in memory does not count as
+/// damage of the file. Fails only for errors that do not concern single blocks: kIo except bad media, kInterrupted,
 /// kNoMemory.
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
                                 const CheckSettings& options);
 
 /// Receives the findings for the blocks from `first` on.
 using CheckedPiece = std::function<void(std::uint64_t first, const CheckResult& found)>;
-/// CheckBlocks for pieces of `blocks`, one after the other: whole pages of leaves, of which few are in memory at a
-/// time. Calls fn for each piece, in ascending order.
+/// Calls CheckBlocks for pieces of `blocks`, in ascending order. A piece has whole pages of leaves, so only few of these
+/// are in memory at a time. Calls fn with the result of each piece.
 Status CheckInPieces(const BlockStream& stream, const Interval& blocks, const CheckSettings& options,
                      const CheckedPiece& fn);
 
 /// Adds findings that follow those of `list`. Neighbours with the same fault become one entry.
 void AppendBad(std::vector<BadBlocks>& list, const std::vector<BadBlocks>& more);
 
-/// The leaf of a block with these bytes at place `index` of the stream.
+/// The leaf for these bytes, as block `index` of the stream.
 inline Hash LeafOf(const BlockStream& stream, std::uint64_t index, ByteSpan bytes) {
   return LeafHash(stream.key, stream.tag, index, bytes);
 }
 
-/// True if these bytes have the committed leaf of block `index`. False if the leaf is not known.
+/// True if these bytes match the committed leaf of block `index`. False if the leaf is not known.
 inline bool IsAsCommitted(const BlockStream& stream, std::uint64_t index, ByteSpan bytes) {
   return stream.expected != nullptr && LeafOf(stream, index, bytes) == stream.expected->leaf(index);
 }
