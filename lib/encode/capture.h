@@ -1,7 +1,7 @@
 #pragma once
-// Capture: what one process keeps of the data that it writes to a file, so that the commit need not read them back
-// (docs/design/commit.md §4, "Capture"). Gropp, Ross and Miller (§5) found that reading back is most of the cost of lazy
-// redundancy. FIVER found that data are best hashed while they are in memory.
+// Capture: keeps hashes and parity sums of the data that one process writes to a file, so that the commit need not read
+// these data back (docs/design/commit.md §4, "Capture"). Gropp, Ross and Miller (§5) found that reading back is most of the
+// cost of lazy redundancy. FIVER found that data are best hashed while they are in memory.
 //
 // If this process writes a block whole and once in an epoch, the capture keeps its hash. For each row, it keeps the sum of
 // the parity shares of its captured blocks. romio_hooks/transfers passes the writes to it; the commit

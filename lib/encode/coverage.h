@@ -1,6 +1,6 @@
 #pragma once
-// Which rank captured which blocks of a shared file. At the commit, all ranks exchange this, and sort the rows by the way
-// in which their parity can be made (docs/design/commit.md §4, "Capture").
+// Records which rank captured which blocks of a shared file. At the commit, all ranks exchange these records, and sort the
+// rows by the way in which their parity can be made (docs/design/commit.md §4, "Capture").
 //
 // The commit calls ShareCoverage once, then CloseOpen and SortRows. Rows to reread go to EncodePass::Run, gaps to
 // EncodePass::ReadInto, the others to EncodeCaptured. verify-writes uses the coverage, too (commit/check_written.cc).

@@ -1,7 +1,7 @@
 #pragma once
 // Option verify-reads: compares data that a program has read with the committed hashes (docs/design/repair.md "Verified
-// reads"). Uses no MPI. transfers/verifying.cc finds out which bytes of the file a read has put where, and reports the
-// findings.
+// reads"). Uses no MPI. transfers/verifying.cc determines the place in memory of the bytes that a read returned, and
+// reports the findings.
 //
 // Invariant: data that match their leaf are right, even if another process writes meanwhile. Data that differ are judged by
 // HealBlocks (mend/heal.h), which reads everything again. So a false alarm costs time, but never gives a wrong verdict.

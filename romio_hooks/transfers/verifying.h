@@ -3,7 +3,7 @@
 // read returns. Corrects damaged data (docs/design/repair.md "Verified reads").
 //
 // The check examines the program's buffer, not the file. So it also covers data that another rank read for this one. This
-// module finds out which bytes of the file are where in the buffer. ReadCheck (disk/read_check.h) compares and heals them.
+// module determines where in the buffer the bytes of the file are. ReadCheck (disk/read_check.h) compares and heals them.
 // Data in an epoch of this process are not checked.
 
 #include <memory>
