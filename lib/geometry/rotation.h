@@ -1,5 +1,5 @@
 #pragma once
-// Which device of a group holds parity in which unit row (docs/format.md §6, "Rotation"). Layout is built on this.
+// Computes which device of a group holds parity in a unit row (docs/format.md §6, "Rotation"). Layout is built on this.
 //
 // In unit row t, parity number q lies on device (t + q) mod n. Every other device contributes its next unused data
 // unit. For m = 1 and unit = block this is the layout of Gropp, Ross, Miller, "Providing Efficient I/O Redundancy in
