@@ -245,8 +245,8 @@ class Checker {
     return std::ranges::equal(hash.bytes, std::span(part.hash, sizeof hash));
   }
 
-  // True if bytes that ranks wrote count more than a leaf that the commit read back: in a shared file, if all ranks know
-  // what they wrote.
+  // True if bytes that ranks wrote count more than a leaf that the commit read back. That is so in a shared file, if every
+  // rank knows the bytes that it wrote.
   bool WeighsLeaves(bool shared) const { return shared && counts_; }
 
   // Sorts blocks that differ from their leaves. If the ranks that wrote a block know each byte of it, and the device has

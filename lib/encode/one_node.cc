@@ -11,7 +11,7 @@
 namespace lzy {
 namespace {
 
-// What an owner sends of its member: all that other ranks need to encode rows with it.
+// An owner sends this record of its member. It has all that other ranks need to encode rows with the member.
 struct Told {
   std::uint32_t file = 0;
   std::uint64_t parity_base = 0;

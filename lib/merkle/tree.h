@@ -95,7 +95,7 @@ class Tree {
   /// in memory, else in pieces of some pages. Stops at the first failure of fn. Does not throw StatusError, but
   /// returns it.
   Status ForEachPiece(std::size_t level, const std::function<Status(std::uint64_t, std::span<const Hash>)>& fn) const;
-  /// The children of node `page` of `level` + 1. Of the last level: its only hash.
+  /// The children of node `page` of `level` + 1. For the last level: its only hash.
   std::vector<Hash> PageOf(std::size_t level, std::uint64_t page) const;
   /// All nodes of a level, for small trees.
   std::vector<Hash> NodesOf(std::size_t level) const;

@@ -1,5 +1,5 @@
-// Checks whether the contents of a sidecar are consistent. Its hashes only prove that it is as written, not that the writer
-// was right, or honest. So everything is checked here before any code relies on it.
+// Checks whether the contents of a sidecar are consistent. The hashes in a sidecar prove only that it is as written, not
+// that its writer was right, or honest. So everything is checked here before any code relies on it.
 
 #include "sidecar/contents.h"
 

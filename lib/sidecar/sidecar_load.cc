@@ -253,7 +253,7 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared, bool paged) 
   std::uint64_t prepared = 0;
   const std::vector<const Superblock*> candidates = GenerationsOf(*file_, found, accept_prepared, prepared);
   if (candidates.empty()) return {Code::kUnprotected, "only a prepared commit is left, which was never completed"};
-  // Which generation counts depends on which of them is whole.
+  // With several candidates, all of their hashes are needed to find the generation that counts.
   paged_ = paged_ && candidates.size() == 1;
   LZY_ASSIGN_OR_RETURN(const Superblock* best, ReadBest(found, candidates));
   // A prepared generation that counts (see GenerationsOf) is shown as committed. It is completed before an intent is

@@ -37,8 +37,8 @@ Stripes ParseGluster(std::string_view attribute);
 Stripes ParseBeegfs(ByteSpan info, const std::vector<std::vector<std::uint8_t>>& targets);
 inline constexpr std::size_t kBeegfsInfoBytes = 12, kBeegfsTargetBytes = 536;
 
-/// What StripesOf remembers about file systems (FileSystem::Memo). Tests set `answer` for file systems that they cannot
-/// mount.
+/// Facts about file systems that StripesOf remembers (FileSystem::Memo). Tests set `answer` for file systems that they
+/// cannot mount.
 struct StripeMemo {
   enum class Kind { kNone, kLustre, kCeph, kGluster, kBeegfs, kFuse };
   std::mutex mutex;

@@ -18,7 +18,7 @@ namespace {
 using datatypes::Layout;
 using datatypes::LayoutNode;
 
-// Where `count` elements of `type` lie, relative to the buffer.
+// The places of `count` elements of `type`, relative to the buffer.
 Result<Layout> LayoutOf(MPI_Count count, MPI_Datatype type) {
   datatypes::TypeShape shape;
   if (!shape.Read(type)) return {Code::kInvalidArgument, "MPI does not tell the extent of the datatype"};

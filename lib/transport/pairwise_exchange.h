@@ -36,7 +36,7 @@ class PairwiseExchange {
 
   /// 64-bit words that rank `to` gets by message `t`; 0 if its part has ended before. Such a message is not sent.
   std::uint64_t Words(std::size_t to, std::uint64_t t) const;
-  /// Where message `t` begins in its part, in words.
+  /// The word of its part at which message `t` begins.
   std::uint64_t Offset(std::uint64_t t) const { return t % pieces_ * piece_; }
 
   const MPI_Comm comm_;

@@ -33,7 +33,7 @@ Records::Records(Link& link, ByteSpan mine, std::uint16_t note)
       tree_(TreeOf(mine)),
       answers_(tree_, payload_),
       all_(static_cast<std::size_t>(link.size())) {
-  // This rank's own record. Asked again for its announcement, it sends the same message as a reply.
+  // The record of this rank. If a rank requests the announcement again, the same message is the reply.
   Other& self = all_[static_cast<std::size_t>(link.rank())];
   self.record = {mine.size(), note, tree_.Root()};
   self.known = true;

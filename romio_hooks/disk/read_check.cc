@@ -297,7 +297,8 @@ ReadVerdict ReadCheck::Check(std::span<const ReadPiece> pieces, bool unread) {
     suspects.clear();
     if (committed) suspects = FindSuspects(*committed, pieces, unread, verdict);
     if (suspects.empty()) return verdict;
-    // Cheaper than an examination of the whole dataset: programs read what they have just written.
+    // This check is cheaper than an examination of the whole dataset, and often suffices: programs read data that they have
+    // just written.
     if (IsEdited(*committed)) break;
     ServeHealed(*committed, suspects);
     bool done = true;

@@ -39,8 +39,8 @@ void EnsureEpoch(OpenFile& file);
 /// write of an epoch; before other writes it does nothing.
 void CompareSizes(OpenFile& file);
 
-/// What one rank contributes to a commit. The default value is that of a rank without a contribution. Ranks exchange their
-/// parts, so all ranks derive the same commit from them.
+/// The contribution of one rank to a commit. The default value is that of a rank without a contribution. Ranks exchange
+/// their parts, so all ranks derive the same commit from them.
 struct Part {
   enum class Presence : std::uint8_t { kThere, kMoved, kGone };
 

@@ -24,7 +24,7 @@ Handle As(Word word) {
   }
 }
 
-/// Where a call reads or writes.
+/// The position in the file at which a call reads or writes.
 enum class Place {
   kExplicit,       ///< at the offset in the call, in etypes of the view
   kOwnPointer,     ///< at the individual file pointer
@@ -32,7 +32,7 @@ enum class Place {
   kOrdered,        ///< at the shared file pointer, one rank after the other
 };
 
-/// When a call is complete, and whether its success is known then.
+/// The moment at which a call is complete; says whether its success is known then.
 enum class Done {
   kAtReturn,   ///< blocking
   kByRequest,  ///< nonblocking
@@ -53,7 +53,7 @@ struct DataCall {
   const void* request;  ///< kByRequest, kUntold: the MPI_Request that the call sets
 };
 
-/// Which requests the `statuses` of a completing call belong to.
+/// The requests to which the `statuses` of a completing call belong.
 enum class Outcome {
   kOnly,     ///< the only request
   kEach,     ///< all requests, in their order

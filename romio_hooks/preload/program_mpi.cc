@@ -49,7 +49,7 @@ void* FindIn(const char* name, const char* path) {
   void* object = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
   if (object == nullptr) return nullptr;
   void* function = dlsym(object, name);
-  // RTLD_NOLOAD has only counted a reference; the object stays loaded by whoever loaded it.
+  // RTLD_NOLOAD only counted a reference. After dlclose the object stays loaded, because others loaded it.
   dlclose(object);
   static const void* const own = BaseOf(reinterpret_cast<const void*>(&FindReal));
   return function != nullptr && BaseOf(function) != own ? function : nullptr;

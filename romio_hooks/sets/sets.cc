@@ -121,10 +121,10 @@ void Sets::Start() {
     made = std::make_unique<Sets>(comm, std::move(*world));
     return Status::Ok();
   });
-  // One reduction gives all ranks the same answers: whether all succeeded, what all environments ask for, and whether all
-  // have the same version. A number is the same on all ranks if its minimum and maximum (by its negation) are equal. This
-  // is the first message of a job, and its ranks may have different versions: it has these 16 numbers in all versions, for
-  // ever. Those from 9 on are 0 so far.
+  // One reduction gives all ranks the same answers: whether all succeeded, which options all environments request, and
+  // whether all have the same version. A number is the same on all ranks if its minimum and maximum (by its negation) are
+  // equal. This is the first message of a job, and ranks may have different versions. So it has these 16 numbers in all
+  // versions, for ever. The numbers from 9 on are not used and 0.
   const VersionVote vote = VoteOf(OwnVersion());
   std::array<int, 16> have = {mine.ok() ? 1 : 0, checks_reads ? 1 : 0, heals ? 1 : 0, declared, -declared};
   std::ranges::copy(vote, have.begin() + kVoteAt);
@@ -211,7 +211,8 @@ Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes
   return EncodeRecord(Verdict(touched, pattern));
 }
 
-// The rank's own part, before the meeting. If it fails, the rank still comes and reports it, so no rank waits in vain.
+// Prepares the part of this rank, before the meeting. After an error the rank still joins the meeting and reports the
+// error, so no rank waits for it.
 void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) {
   Part& part = mine.part;
   if (file.options.verify_writes) RestoreEnd(file);

@@ -22,7 +22,8 @@ constexpr bool kWritesInOrder = true;
 // A write of at least this many bytes takes much longer than starting a thread.
 constexpr std::uint64_t kWorthAThread = 1u << 20;
 
-/// The geometry that a commit chooses for a file of `size` bytes. Of a member of a set, only hashes are captured.
+/// The geometry that a commit chooses for a file of `size` bytes. For a member of a set it has no parity: only hashes are
+/// captured.
 GeometryParameters GeometryOf(const OpenFile& file, std::uint64_t size) {
   Options options = file.options;
   options.parity = file.set ? 0 : file.expected.parity;

@@ -272,7 +272,7 @@ bool IsIoError(int code) {
 /// Checks a completed read, and returns its code for the program. Sets `lost` if the code is one of the layer's, and the
 /// error handler has not been called. Checks failed reads only after an I/O error, which may be a bad sector.
 int CheckedCode(CheckedRead& read, int code, void* status, bool& lost) {
-  // In an epoch of this process, the committed hashes say nothing about what it has written since.
+  // In an epoch of this process, the committed hashes do not cover data that it has written since the last commit.
   if (read.file->disk && read.file->disk->epoch_open.load()) return code;
   const bool whole_etypes = read.bytes % read.etype() == 0;
   if (code != MPI_SUCCESS && (!read.position || !IsIoError(code) || !read.in_place || !whole_etypes)) return code;

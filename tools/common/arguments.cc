@@ -35,7 +35,7 @@ void Unguard(std::string& text) {
   if (!text.empty() && text.front() == kGuard) text.erase(0, 1);
 }
 
-// Options with lists as values: several options add up. Of all other options the last one counts.
+// Options with lists as values: the lists of repeated options are joined. For all other options the last one counts.
 constexpr std::string_view kLists[] = {"set", "drain", "include", "exclude", "device-dirs"};
 
 }  // namespace

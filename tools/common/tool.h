@@ -184,7 +184,7 @@ struct Tool {
   std::function<Status(ToolRun&, std::vector<DatasetRef>&)> arrange = {};
   /// True if no further dataset shall be started, although there are more. Local: one rank suffices. May be empty.
   std::function<bool()> enough = {};
-  /// What to record in the catalogue for a report; nullopt: nothing. For tools with the table option catalog.
+  /// How much of a dataset was read, for the catalogue; nullopt: records nothing. For tools with the table option catalog.
   std::function<std::optional<CatalogNote::Read>(const DatasetReport&)> note = {};
   /// If true, committed datasets get an index of objects. May be empty.
   std::function<bool()> indexes_objects = {};
