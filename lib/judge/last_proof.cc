@@ -16,14 +16,14 @@
 namespace lzy {
 namespace {
 
-// A file that holds what `file` was at its last commit.
+// `holder`: a file with the content that `file` had at its last commit.
 struct HolderOf {
   std::string file, holder;
   LZY_FIELDS(file, holder)
 };
 
-// Only a file of the same mtime could be taken for another one: from an archive, by a coarse clock, or written within one tick. Two sets
-// that exchanged their names prove each other, whatever their times are.
+// Only a file with the committed mtime could be mistaken for this one: from an archive, with a coarse clock, or written
+// within the same tick. If two sets exchanged names, each proves the other, whatever the times are.
 void AddHolder(const Context& context, const DatasetView& view, const FileView& file, std::vector<HolderOf>& mine) {
   const std::string real = FollowLink(context.fs, file.path);
   const Holders which = file.identity.Is(Identity::Kind::kProven) ? Holders::kProtected : Holders::kOfItsTime;
@@ -34,7 +34,8 @@ void AddHolder(const Context& context, const DatasetView& view, const FileView& 
   if (holder && !is_member) mine.push_back({file.path, holder->path});
 }
 
-// Copied over another file, or exchanged by copies: the next repair would take that content for rot.
+// A file was copied over another one, or two files were exchanged by copying. The next repair would take the new content
+// for rot.
 Status TellOfHolders(const Context& context, const DatasetView& view, DatasetReport& report) {
   const bool shared = view.ref.kind == DatasetKind::kShared;
   std::vector<HolderOf> mine;
@@ -64,8 +65,8 @@ Status TellOfHolders(const Context& context, const DatasetView& view, DatasetRep
   return Status::Ok();
 }
 
-// A member that was moved here from another directory, with its sidecar, may make the set that is here look like an older one. Whoever
-// commits all of it dissolves that set.
+// A member that was moved here with its sidecar may make the set here look older than it is. A commit of all files would
+// dissolve that set.
 Status TellOfMixture(const Context& context, const DatasetView& view, DatasetReport& report) {
   struct Member {
     std::string path;

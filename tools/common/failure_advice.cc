@@ -26,7 +26,7 @@ std::vector<std::string> FilesOf(const DatasetRef& dataset) {
   return files;
 }
 
-/// A sidecar of the dataset that is there but cannot be read; empty if there is none.
+/// A sidecar of the dataset that exists but cannot be read; empty if there is none.
 std::string RuinedSidecar(FileSystem& fs, const DatasetRef& dataset) {
   for (const std::string& file : FilesOf(dataset)) {
     const auto sidecar = FindSidecar(fs, file);
@@ -45,8 +45,7 @@ bool MayAccess(const std::string& path, int mode) {
   return faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0 || errno != EACCES;
 }
 
-/// Something that has the name of a sidecar and can be none, such as a directory. No other advice helps as long as it
-/// is there.
+/// An object with the name of a sidecar that cannot be one, such as a directory. While it exists, no other advice helps.
 std::string Obstacle(FileSystem& fs, const DatasetRef& dataset) {
   for (const std::string& file : FilesOf(dataset)) {
     const auto sidecar = SidecarPath(file);
@@ -146,20 +145,20 @@ std::string RenamedMemberAdvice(FileSystem& fs, const DatasetReport& report, con
                          : fmt::format("{}: {}\n", what, moves);
   }
   const std::string alone = fmt::format("to protect it alone: lzy-protect {}{}\n", repeated, ShellQuote(report.path));
-  // Such as what a restore kept of an older commit. It must not be put over the file that has the name now.
+  // For example, a file of an older commit that a restore kept. It must not replace the file that has the name now.
   if (fs.Stat(former, /*follow=*/false).ok()) return fmt::format("  it was {} before, and another file has that name now; {}", Printable(former), alone);
   return fmt::format("  if the file was renamed by mistake, rename it back: {}; {}", moves, alone);
 }
 
-// What has the name of a file that is lost, and a free name for it.
+// The object with the name of a lost file, and a free name for it.
 std::string MoveAway(FileSystem& fs, const std::string& path) {
   std::string away = path + ".away";
   while (fs.Stat(away, /*follow=*/false).ok()) away += "1";
   return fmt::format("mv {} {}", ShellQuote(path), ShellQuote(away));
 }
 
-// A link that has the name of a lost file. Where it leads to a file without a sidecar, the lost one may just have been moved
-// there. A member cannot be a link, so that is said of shared files only.
+// A link with the name of a lost file. If it leads to a file without a sidecar, the lost file may have been moved there. A
+// member cannot be a link, so this is only for shared files.
 std::string LinkText(FileSystem& fs, const std::string& path, DatasetKind kind) {
   const auto real = fs.RealPath(path);
   const auto sidecar = SidecarPath(path), there = SidecarPath(real.ok() ? *real : path);
@@ -232,7 +231,7 @@ std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, cons
                        ShellQuote(dataset.members.begin()->second));
   }
   const std::string ruined = RuinedSidecar(fs, dataset);
-  // What it has just refused, the message has said why and what to do.
+  // If the tool refused the action, its message has the reason and the advice.
   const bool refused = action == Action::kProtect || action == Action::kRemove;
   if (refused && report.status.code() == Code::kUnprotected && ruined.empty() && !report.unsealed) return "";
   return FailureAdvice(report, ruined, repeated, HasSidecar(fs, dataset)) +

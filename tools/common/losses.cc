@@ -25,7 +25,7 @@ namespace {
 
 using Kind = CatalogLoss::Kind;
 
-// Of a list on the screen or in a mail; --json has all.
+// The most entries of a list on the screen or in a mail; --json has all.
 constexpr std::size_t kMostLosses = 20;
 
 /// The PATHs that are directories, as the catalogue knows them.
@@ -39,7 +39,7 @@ std::vector<std::string> Directories(const ToolRun& run) {
   return out;
 }
 
-/// What was deleted on purpose, as the layer and the tools noted it.
+/// Deletions on purpose, recorded by the layer and the tools.
 class Deletions {
  public:
   explicit Deletions(std::string catalog) : catalog_(std::move(catalog)) {}
@@ -52,7 +52,7 @@ class Deletions {
  private:
   using Notes = std::multimap<std::string, std::int64_t>;
 
-  // Of a set, members are deleted one by one, each perhaps by a process with notes of its own: one is enough.
+  // Members of a set are deleted one by one, perhaps by processes with separate records. One record is enough.
   static bool Has(const Notes& notes, const CatalogDataset& dataset) {
     const auto deleted = [&](const std::string& path) {
       // Clocks of nodes differ. A file that a tool has seen since was made again.
@@ -90,7 +90,7 @@ class Deletions {
     for (DeletionRecord& record : ReadDeletions(catalog, owner)) to.emplace(std::move(record.path), record.time);
   }
 
-  // Of the directory, or of the next one above that is still there.
+  // Owner of the directory, or of the nearest existing directory above it.
   static std::uint32_t OwnerAt(std::string directory) {
     struct stat about {};
     while (lstat(directory.c_str(), &about) != 0 && directory != "/" && directory != ".") directory = DirectoryOf(directory);
@@ -103,7 +103,7 @@ class Deletions {
 
 enum class Presence { kProtected, kUnprotected, kAbsent, kUnknown };
 
-/// What is there: the datasets that the tool has found, and the directories that they are in, each looked at once.
+/// The existing datasets that the tool has found, and their directories; each directory is examined once.
 class Scene {
  public:
   Scene(ToolRun& run, const std::vector<DatasetRef>& datasets) : fs_(run.fs()), datasets_(datasets) {
@@ -118,8 +118,8 @@ class Scene {
     }
     return false;
   }
-  /// Of a set, one member with a sidecar of a set tells of all: tools report what is wrong with sets of which a sidecar is left. If
-  /// none is, nothing else tells of a member that is absent, whatever became of the others.
+  /// For a set, one member with a sidecar of a set is enough: tools report damage of sets with a sidecar. If no sidecar is
+  /// left, an absent member means a loss, whatever happened to the others.
   Presence Of(const CatalogDataset& dataset) {
     if (paths_.contains(dataset.path)) return Presence::kProtected;
     if (dataset.kind != "set") return Of(dataset.path);
@@ -138,7 +138,7 @@ class Scene {
     std::string path;  ///< empty: nowhere
     bool renamed = false;  ///< the file there is the one that was committed, by inode and birth, and no copy of it
   };
-  /// Where the dataset of this uuid is, as far as rank 0 sees it. The first call looks at all sidecars.
+  /// The place of the dataset with this uuid, as rank 0 sees it. The first call examines all sidecars.
   Place PlaceOf(const std::string& uuid) {
     if (!looked_) {
       for (const DatasetRef& dataset : datasets_) Look(dataset);
@@ -176,8 +176,8 @@ class Scene {
     return sidecar.empty() || !directory.PeekAt(sidecar).ok() || directory.PeekAt(sidecar)->kind == DatasetKind::kSet;
   }
 
-  // Unknown: it cannot be looked at, so nobody may say that it is gone. The sidecar of a link is beside its target; the file
-  // system of the tool follows no links that the user did not name.
+  // Unknown: the path cannot be examined, so it must not be reported as lost. The sidecar of a link is beside its target;
+  // the file system of the tool follows no links that the user did not name.
   Presence Of(const std::string& path) {
     const auto stat = fs_.Stat(path, /*follow=*/false);
     if (stat.ok() && stat->type == FileStat::Type::kOther) {
@@ -189,7 +189,7 @@ class Scene {
     Directory& directory = At(DirectoryOf(path));
     const Status listed = directory.Names().status();
     if (!listed.ok() && listed.code() != Code::kNotFound) return Presence::kUnknown;
-    // What a renamed file left behind under its old name is of no file that is missing.
+    // A sidecar that a renamed file left under its old name belongs to no missing file.
     const std::string sidecar = directory.SidecarOf(BaseNameOf(path));
     const bool left_behind = !stat.ok() && !sidecar.empty() && directory.HomeOf(sidecar);
     if (!sidecar.empty() && !left_behind) return Presence::kProtected;
@@ -204,7 +204,7 @@ class Scene {
   std::map<std::string, Place> places_;
 };
 
-/// What has become of one dataset, if that is news.
+/// The loss of one dataset, if it is new.
 std::optional<CatalogLoss> LossOf(ToolRun& run, const CatalogDataset& dataset, const std::string& lasts, Scene& scene, Deletions& deletions) {
   if (IsOfCatalog(dataset.path, run.books()->catalog()->path())) return CatalogLoss{dataset.id, Kind::kWanted, "of the catalogue"};
   const Presence presence = scene.Of(dataset);
@@ -222,7 +222,7 @@ std::optional<CatalogLoss> LossOf(ToolRun& run, const CatalogDataset& dataset, c
     // The entry goes to the new place when that is read (Catalog::Note), unless there is one for it, or it is a set.
     auto known = run.books()->catalog()->Find(now.path);
     if (dataset.kind != "set" && known.ok() && !*known) return std::nullopt;
-    // What was there when this one was, too, is a copy, and this one is lost.
+    // If the other file existed at the same time as this one, it is a copy, and this one is lost.
     const bool copy = !now.renamed && known.ok() && *known && (*known)->first_seen <= dataset.last_seen;
     if (!copy) return CatalogLoss{dataset.id, Kind::kWanted, "moved to " + now.path};
   }
