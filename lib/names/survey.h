@@ -87,8 +87,9 @@ class Survey {
   bool HasOtherMember(const std::string& pattern, const Peek& peek);
   /// Removes shared files from found() that are members of sets that were found later.
   void DropMembers();
-  /// Removes sets from found() that are in another directory: their members here are fewer than those that are missing, and too few for a repair;
-  /// and more of the same commit are there. The members here were moved or copied; troubles() says so, and what to do. Sets that PATH names by their pattern stay.
+  /// Removes sets from found() that are in another directory: their members here are fewer than those that are missing, and too
+  /// few for a repair; and more of the same commit are there. The members here were moved or copied; troubles() says so, and what
+  /// to do. Sets that PATH names by their pattern stay.
   void DropStrays();
 
  private:
