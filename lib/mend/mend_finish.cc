@@ -32,20 +32,26 @@ Status KeepWhatCannotBeHad(File& was, FileMend& mend) {
   return Status::Ok();
 }
 
-// True if `was` looks like `rebuilt` with some rot. Unreadable bytes do not count. An empty file is another one.
+// True if `was` is `rebuilt` with rot in a few places: it has the same size, and fewer than an eighth of its pages differ. If more
+// differ, it may be another version. Unreadable pages do not count.
 Result<bool> Resembles(File& was, File& rebuilt) {
+  constexpr std::size_t kPage = 4096;
   LZY_ASSIGN_OR_RETURN(const FileStat stat, was.Stat());
-  if (stat.size == 0) return false;
+  LZY_ASSIGN_OR_RETURN(const FileStat made, rebuilt.Stat());
+  if (stat.size != made.size) return false;
   std::vector<std::uint8_t> one(kPiece), other(kPiece);
-  std::uint64_t same = 0, total = 0;
+  std::uint64_t unlike = 0, pages = 0;
   for (std::uint64_t at = 0; at < stat.size; at += kPiece) {
     const auto count = was.ReadAt(at, one);
     if (!count.ok()) continue;
-    LZY_ASSIGN_OR_RETURN(const std::size_t made, rebuilt.ReadAt(at, other));
-    for (std::size_t i = 0; i < std::min(*count, made); ++i) same += one[i] == other[i];
-    total += *count;
+    LZY_ASSIGN_OR_RETURN(const std::size_t there, rebuilt.ReadAt(at, other));
+    const ByteSpan left(one.data(), std::min(*count, there)), right(other.data(), left.size());
+    for (std::size_t page = 0; page < left.size(); page += kPage, ++pages) {
+      const std::size_t length = std::min(kPage, left.size() - page);
+      unlike += !std::ranges::equal(left.subspan(page, length), right.subspan(page, length));
+    }
   }
-  return total == 0 || AreOfOneFile(same, total);
+  return 8 * unlike < std::max<std::uint64_t>(pages, 1);
 }
 
 }  // namespace
@@ -267,6 +273,7 @@ Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) const {
     const auto older = PeekSidecar(context_.fs, file.sidecar_path);
     return {fmt::format("{}.commit-{}", mend.target, older.ok() ? older->generation : 0), "it was as an older commit of its set left it"};
   }
+  if (!file.sidecar_usable() && !file.identity.IsOther()) return {name, "it had no sidecar, and it was not what was committed"};
   if (!file.identity.Is(Identity::Kind::kUnlike)) return {name, fmt::format("it held what '{}' was at its last commit", file.identity.name)};
   return {name, file.stat.size == 0 ? "it was empty, and it may be another file" : "it was not what was committed, and it may be another file"};
 }
@@ -283,7 +290,7 @@ Result<std::optional<Mender::Kept>> Mender::WhyToKeep(const FileView& file, cons
   if (file.sidecar_usable() || file.data == nullptr) return std::optional<Kept>();
   LZY_ASSIGN_OR_RETURN(const bool rotten, Resembles(*file.data, *mend.new_data));
   if (rotten) return std::optional<Kept>();
-  return std::optional<Kept>({mend.target + ".replaced", "it had no sidecar, and most of it was not what was committed"});
+  return std::optional<Kept>(KeptOf(file, mend));
 }
 
 // Keeps the file under a name that does not match the pattern of the set.

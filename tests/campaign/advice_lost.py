@@ -836,7 +836,7 @@ class Proven(Lost):
             self.assertTrue(os.path.exists(self.world.path(names[0] + ".replaced")), self.world.story())
 
     def test_rot_in_a_member_without_its_sidecar_leaves_no_file_behind(self):
-        self.files([f"s.{rank}" for rank in range(3)], 20000)
+        self.files([f"s.{rank}" for rank in range(3)], 200000)
         self.world.protect("'s.%r'")
         self.world.must("rm .LZY.s.0")
         self.world.flip("s.0", 100)
@@ -1877,6 +1877,28 @@ class Versions(Lost):
         self.alike("n", "x", 100)
         world.must("mv n s.1")
         self.keeps("lzy-restore 's.%r'")
+
+    def test_what_has_the_name_of_an_empty_member_without_a_sidecar_is_kept(self):
+        for parity in (1, 2):
+            world = World(BIN)
+            self.addCleanup(world.remove)
+            for rank in range(1 + parity):
+                world.write(f"ck.{rank}", b"" if rank == 1 else world.random.randbytes(3000), LONG_AGO)
+            world.protect(f"--parity {parity} 'ck.%r'")
+            world.must("rm .LZY.ck.1")
+            world.write_random("new", 100000, LONG_AGO)
+            other = world.files()["new"]
+            world.must("mv new ck.1 && lzy-restore 'ck.%r'")
+            self.assertEqual(world.files().get("ck.1.replaced"), other, world.story())
+
+    def test_a_similar_member_without_a_sidecar_is_kept(self):
+        world = self.world
+        for name in ("s.0", "s.1"):
+            self.alike(name, name, 70000)
+        world.protect("'s.%r'")
+        self.alike("new", "n.0", 70000)
+        world.must("mkdir d && mv s.0 .LZY.s.0 d/ && mv new s.0")
+        self.keeps("lzy-verify 's.%r'", "lzy-restore 's.%r'")
 
     def test_a_file_of_zeros_that_was_renamed_over_it_is_kept(self):
         world = self.world
