@@ -224,7 +224,7 @@ class Campaign {
     const Image now = ImageOf(model_->directory());
     for (const auto& [path, was] : model_->image()) EXPECT_EQ(now.count(path), 1u) << path << " is missing";
     for (const auto& [path, is] : now) {
-      // A file of a member without a sidecar is kept if most of it was damaged.
+      // A file of a member without a sidecar is kept if more pages of it differ than rot hits.
       if (path.ends_with(".replaced")) {
         EXPECT_OK(context_.fs.Remove(path));
         continue;

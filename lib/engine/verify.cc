@@ -102,8 +102,7 @@ Status RehomeOne(const Context& context, const std::string& path, std::optional<
 
 // A member that was renamed alone leaves its sidecar where it is: its set may need the parity in it, and finds it there.
 bool IsSidecarOfItsSet(FileSystem& fs, const std::string& path) {
-  const auto sidecar = FindSidecar(fs, path);
-  const auto peek = sidecar.ok() ? PeekSidecar(fs, *sidecar) : Result<Peek>(sidecar.status());
+  const auto peek = FindAndPeek(fs, path);
   return peek.ok() && peek->committed && peek->kind == DatasetKind::kSet;
 }
 

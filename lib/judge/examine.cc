@@ -219,7 +219,7 @@ class Examiner {
         const std::uint64_t unlike = CountBad(bad, there) + extra;
         const bool differs = 2 * unlike > there;
         // Another version of the file, or rot in a copy: lzy cannot know. If only a few blocks differ, it is rot.
-        const bool version = !in_place && (file.stat.size != layout.file_size(f) || 8 * unlike >= there);
+        const bool version = !in_place && (file.stat.size != layout.file_size(f) || MayBeVersion(unlike, there));
         if (file.stat.mtime_ns != file.stamp.mtime_ns || !file.sidecar_usable()) continue;
         if (differs && !in_place && file.stat.size != 0) {
           file.identity.kind = Identity::Kind::kAnother;

@@ -29,6 +29,10 @@ struct FileFindings {
   LZY_FIELDS(data, parity, metadata, extra_bytes, hashes_lost, whole_device, in_replica)
 };
 
+/// True if `unlike` of `total` pieces of a file differ, which are so many that it may be another version of the file with the same
+/// mtime. Rot hits few of them, unless the file is small.
+inline bool MayBeVersion(std::uint64_t unlike, std::uint64_t total) { return 8 * unlike >= total; }
+
 /// The findings in all files; the same on every rank. Made by Examine from what it read, or by AssumeOnlyMembersLost from
 /// metadata.
 struct Findings {

@@ -200,7 +200,7 @@ bool Mender::NeedsOwn(const FileView& file, const FilePlan& plan) const {
   if (!file.present || !(plan.data_in_place || plan.cut_tail)) return false;
   const Identity& identity = file.identity;
   // Nothing proves what is behind the end of a file without a sidecar.
-  if (!request_.force) return identity.Is(Identity::Kind::kUnlike) || file.IsOfThePast() || (plan.cut_tail && !file.sidecar_usable());
+  if (!request_.force) return MayBeWanted(file) || (plan.cut_tail && !file.sidecar_usable());
   return identity.Is(Identity::Kind::kProven) || (file.stat.links > 1 && !MayBe(file.stat, file.stamp));
 }
 

@@ -14,7 +14,6 @@
 #include "dataset/parts.h"
 #include "dataset/seen_late.h"
 #include "mend/access.h"
-#include "encode/resemblance.h"
 #include "mend/mender.h"
 #include "names/peek.h"
 #include "sidecar/commit_clock.h"
@@ -32,8 +31,8 @@ Status KeepWhatCannotBeHad(File& was, FileMend& mend) {
   return Status::Ok();
 }
 
-// True if `was` is `rebuilt` with rot in a few places: it has the same size, and fewer than an eighth of its pages differ. If more
-// differ, it may be another version. Unreadable pages do not count.
+// True if `was` is `rebuilt` with rot in a few places: it has the same size, and no more pages differ than rot hits.
+// Unreadable pages do not count.
 Result<bool> Resembles(File& was, File& rebuilt) {
   constexpr std::size_t kPage = 4096;
   LZY_ASSIGN_OR_RETURN(const FileStat stat, was.Stat());
@@ -51,7 +50,7 @@ Result<bool> Resembles(File& was, File& rebuilt) {
       unlike += !std::ranges::equal(left.subspan(page, length), right.subspan(page, length));
     }
   }
-  return 8 * unlike < std::max<std::uint64_t>(pages, 1);
+  return !MayBeVersion(unlike, std::max<std::uint64_t>(pages, 1));
 }
 
 }  // namespace
@@ -265,28 +264,28 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
   return file.data->Stat();
 }
 
-// The content is kept if another dataset committed it, because it may exist nowhere else. It is also kept if it may be
-// another file that was copied over this one with its time.
+// The content is kept if another dataset committed it, because it may exist nowhere else. It is also kept if somebody may have
+// put it there: an older commit, another version, or another file with the committed mtime.
 Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) const {
   const std::string name = mend.target + ".replaced";
-  if (!file.identity.IsOther() && file.IsOfThePast()) {
+  if (file.identity.Is(Identity::Kind::kProven)) return {name, fmt::format("it held what '{}' was at its last commit", file.identity.name)};
+  if (file.IsOfThePast()) {
     const auto older = PeekSidecar(context_.fs, file.sidecar_path);
     return {fmt::format("{}.commit-{}", mend.target, older.ok() ? older->generation : 0), "it was as an older commit of its set left it"};
   }
-  if (!file.sidecar_usable() && !file.identity.IsOther()) return {name, "it had no sidecar, and it was not what was committed"};
-  if (!file.identity.Is(Identity::Kind::kUnlike)) return {name, fmt::format("it held what '{}' was at its last commit", file.identity.name)};
+  if (!file.sidecar_usable()) return {name, "it had no sidecar, and it was not what was committed"};
   return {name, file.stat.size == 0 ? "it was empty, and it may be another file" : "it was not what was committed, and it may be another file"};
 }
 
 // Why the file that will be replaced is kept under another name; nullopt if it is not worth keeping. If its own, older
 // sidecar proves it, it may have been put back on purpose. Without a usable sidecar, it may be another file that has the
-// committed mtime by chance; nothing proves that it is rot. Rot changes only some of the bytes, and these are worthless.
+// committed mtime by chance; nothing proves that it is rot. Rot changes only a few pages, and these are worthless.
 Result<std::optional<Mender::Kept>> Mender::WhyToKeep(const FileView& file, const FileMend& mend) const {
   if (!file.present) return std::optional<Kept>();
   const Identity& identity = file.identity;
   if (identity.Is(Identity::Kind::kProven) && file.stat.links == 1) return std::optional<Kept>(KeptOf(file, mend));
   if (request_.force) return std::optional<Kept>();
-  if (identity.Is(Identity::Kind::kUnlike) || file.IsOfThePast()) return std::optional<Kept>(KeptOf(file, mend));
+  if (MayBeWanted(file)) return std::optional<Kept>(KeptOf(file, mend));
   if (file.sidecar_usable() || file.data == nullptr) return std::optional<Kept>();
   LZY_ASSIGN_OR_RETURN(const bool rotten, Resembles(*file.data, *mend.new_data));
   if (rotten) return std::optional<Kept>();

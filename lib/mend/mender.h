@@ -100,6 +100,8 @@ class Mender {
   // Returns kBusy if the file is not as it was when it was examined.
   Status CheckUnchanged(const FileView& file, const FileMend& mend) const;
 
+  // True if somebody may have put the file there on purpose, so that a repair without force keeps it.
+  static bool MayBeWanted(const FileView& file) { return file.identity.Is(Identity::Kind::kUnlike) || file.IsOfThePast(); }
   // The name under which a replaced file is kept, and the reason for the message.
   struct Kept {
     std::string name, why;
@@ -109,8 +111,8 @@ class Mender {
   Status Keep(const Kept& kept, const FileView& file, const FileMend& mend, std::vector<std::string>& warnings) const;
 
   /// True if the name of the file must lead to a copy before blocks are written (MakeOwn). With force: if another dataset
-  /// committed its present content, or if other names lead to it. Without force: if it may be another file
-  /// (Identity::Kind::kUnlike).
+  /// committed its present content, or if other names lead to it. Without force: if somebody may have put it
+  /// there (MayBeWanted), or if it has no sidecar and would be cut.
   bool NeedsOwn(const FileView& file, const FilePlan& plan) const;
   /// Gives the name of the file to a copy of it. The original stays under its other names, or is kept under a new name.
   Status MakeOwn(FileView& file, FileMend& mend);

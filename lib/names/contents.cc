@@ -266,11 +266,11 @@ class ProvenOwners {
     return Find(fs, directory, [&](const auto& entry) { return entry.second.sidecar == sidecar; },
                 [](const auto& entry) { return entry.first; });
   }
-  void RememberUser(LeftBare user) {
+  void RememberUser(const LeftBare& user) {
     const std::lock_guard lock(mutex_);
-    users_.push_back(std::move(user));
+    users_.try_emplace(user.path, user);
   }
-  std::vector<LeftBare> TakeUsers() {
+  std::map<std::string, LeftBare> TakeUsers() {
     const std::lock_guard lock(mutex_);
     return std::exchange(users_, {});
   }
@@ -300,7 +300,7 @@ class ProvenOwners {
   std::atomic<bool> any_ = false;
   std::mutex mutex_;
   std::map<std::string, std::map<std::string, Proof>> owners_;  // by directory and file
-  std::vector<LeftBare> users_;  // before content gave their sidecars to others
+  std::map<std::string, LeftBare> users_;  // by path: users of sidecars that content gave to others
 };
 
 // True if the other dataset is a copy of this file, or a link to it, that was protected after this file rotted. That proves
@@ -612,11 +612,11 @@ void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> direct
 // as a member tells of it, too.
 std::vector<LeftBare> TakeLeftBare(FileSystem& fs) {
   std::vector<LeftBare> bare;
-  for (LeftBare& user : fs.Memo<ProvenOwners>().TakeUsers()) {
-    const auto own = SidecarPath(user.path);
+  for (auto& [path, user] : fs.Memo<ProvenOwners>().TakeUsers()) {
+    const auto own = SidecarPath(path);
     const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
     if (fs.Stat(user.sidecar, /*follow=*/false).ok()) continue;
-    if (!has_own && fs.Stat(user.path, /*follow=*/false).ok() && !IsToldOf(fs, user.path) && !IsClaimedByASet(fs, user.path)) {
+    if (!has_own && fs.Stat(path, /*follow=*/false).ok() && !IsToldOf(fs, path) && !IsClaimedByASet(fs, path)) {
       bare.push_back(std::move(user));
     }
   }

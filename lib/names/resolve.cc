@@ -300,12 +300,6 @@ std::string DatasetKey(FileSystem& fs, const DatasetRef& dataset) {
   return "set:" + JoinPath(EscapePercent(real(base.empty() ? "." : ExpandPattern(base, 0))), tail);
 }
 
-std::vector<std::string> MemberPaths(const DatasetRef& dataset) {
-  std::vector<std::string> paths;
-  for (const auto& [rank, path] : dataset.members) paths.push_back(path);
-  return paths;
-}
-
 std::vector<std::string> DirectoriesOf(FileSystem& fs, const std::vector<std::string>& paths, Resolve what) {
   Survey survey(fs, what);
   for (const std::string& path : paths) (void)survey.Add(path);

@@ -37,8 +37,6 @@ struct DatasetRef {
   bool IsDealtHere(std::uint32_t rank) const { return rank % companions == companion; }
 };
 
-/// The paths of the members that this process sees.
-std::vector<std::string> MemberPaths(const DatasetRef& dataset);
 
 enum class Resolve {
   kProtected,    ///< files with a sidecar (verify, restore, info); a directory means every sidecar below it
