@@ -79,7 +79,6 @@ Status Duplicate(FileSystem& fs, const std::string& path, const std::string& to)
 
 }  // namespace
 
-// Locks are let go before empty sidecars are removed, since removing takes the lock again.
 Status Protector::Run() {
   Stopwatch total;
   Status status = Open();
@@ -87,8 +86,11 @@ Status Protector::Run() {
   // Refused, or up to date already, is no commit either.
   if (status.ok() && report_.committed) std::ranges::move(commit_warnings_, std::back_inserter(report_.warnings));
   if (!status.ok() || !report_.committed) {
-    view_ = DatasetView();  // and with it the locks
-    (void)NoThrow([&] { RemoveEmptySidecars(); });
+    (void)NoThrow([&] {
+      HeldLocks held = ReleaseLocks(std::move(view_));
+      RemoveEmptySidecars(held);
+    });
+    view_ = DatasetView();
   }
   total.AddTo(report_.phases.total);
   LZY_RETURN_IF_ERROR(GatherStats());
@@ -97,11 +99,11 @@ Status Protector::Run() {
 
 // Opens the dataset with its locks held, after making sure that every file has a sidecar to lock.
 Status Protector::Open() {
-  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return EnsureSidecars(); }));
-  LZY_ASSIGN_OR_RETURN(view_, OpenDataset(context_, ref_, {/*write=*/true}));
+  if (request_.held == nullptr) LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return EnsureSidecars(); }));
+  LZY_ASSIGN_OR_RETURN(view_, OpenDataset(context_, ref_, {.write = true, .held = request_.held}));
   // Of a program, each rank writes its own member of a set. Of what tools protect, nobody knows who wrote it.
   const bool written_by_owner = request_.touched.has_value();
-  LZY_ASSIGN_OR_RETURN(several_caches_, ReadPastStalePages(context_.fs, comm_, written_by_owner, view_));
+  LZY_ASSIGN_OR_RETURN(caches_, ReadPastStalePages(context_.fs, comm_, written_by_owner, view_));
   if (request_.force) return Status::Ok();
   LZY_RETURN_IF_ERROR(RefuseDestroyed());
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return RefuseRotten(); }));
@@ -185,17 +187,19 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   }
   const std::string name = shared() ? BaseNameOf(path) : PatternTail(ref_.path);
   const EmptySidecar empty = NewSidecar(context_.options, ref_.kind, name, rank);
-  LZY_RETURN_IF_ERROR(LockSidecar(context_.fs, sidecar_path, data.get(), &empty, context_.options.timeout_seconds).status());
-  created_.push_back(sidecar_path);
+  // Whoever owns the file locks it.
+  LZY_RETURN_IF_ERROR(ruins ? LockSidecar(context_.fs, sidecar_path, data.get(), &empty, context_.options.timeout_seconds).status()
+                            : MakeSidecar(context_.fs, sidecar_path, *data, empty));
+  created_.emplace_back(path, sidecar_path);
   return Status::Ok();
 }
 
 // An attempt that commits nothing leaves no sidecars behind that say nothing.
-void Protector::RemoveEmptySidecars() {
-  for (const std::string& path : created_) {
+void Protector::RemoveEmptySidecars(HeldLocks& held) {
+  for (const auto& [path, sidecar_path] : created_) {
     // Under its lock: somebody may be about to use it.
-    const auto sidecar = LockSidecar(context_.fs, path, nullptr, nullptr, 0);
-    if (sidecar.ok() && !(*sidecar)->committed() && !(*sidecar)->intent()) (void)context_.fs.Remove(path);
+    const auto sidecar = LockSidecar(context_.fs, sidecar_path, nullptr, nullptr, 0, nullptr, std::move(held[path]));
+    if (sidecar.ok() && !(*sidecar)->committed() && !(*sidecar)->intent()) (void)context_.fs.Remove(sidecar_path);
   }
 }
 
@@ -624,7 +628,7 @@ Result<bool> Protector::AllStampsFresh() {
 // The sidecar that is locked is written, and a new one only later: the clock must be known before the data are read.
 Status Protector::Settle(const FileView& file, FileJob& job) const {
   Sidecar* const sidecar = file.sidecar ? file.sidecar.get() : file.former.get();
-  LZY_RETURN_IF_ERROR(job.Settle(sidecar != nullptr ? &sidecar->file() : file.held.get(), several_caches_));
+  LZY_RETURN_IF_ERROR(job.Settle(sidecar != nullptr ? &sidecar->file() : file.held.get(), caches_.several));
   const Sidecar* const last = LeavesOf(file);
   if (last == nullptr || (!only_access_ && (!request_.touched || touched_.at(file.rank).whole()))) return Status::Ok();
   const Superblock& sb = last->contents().superblock;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "dataset/lock.h"
 #include "names/resolve.h"
 #include "request/context.h"
 #include "request/report.h"
@@ -46,6 +47,9 @@ struct ProtectRequest {
   /// Commit only if owner, mode or ACL of a file are others than those of the last commit, and only that: nothing is done
   /// if a stamp differs or a member was added. Data are read only if the sidecar is made anew. Without `touched`.
   bool only_access = false;
+  /// Locks that this rank has from an opening of the dataset before (ReleaseLocks): the commit goes on with them. Null on all ranks or on
+  /// none.
+  HeldLocks* held = nullptr;
   /// Make all parity again, with the geometry that there is, of a dataset whose data are as committed; report.committed. If
   /// they are not, if a program may be writing them, or if a member was added, nothing is done. Without `touched`.
   bool parity_anew = false;

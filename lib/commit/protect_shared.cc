@@ -84,7 +84,7 @@ class SharedFile : public Protector {
       job_.data = file.data.get();
       return Status::Ok();
     }));
-    if (several_caches_) LZY_RETURN_IF_ERROR(SeeAlike(comm_, *job_.data));
+    if (caches_.several) LZY_RETURN_IF_ERROR(SeeAlike(context_.fs, comm_, *job_.data));
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       // The layer syncs before it commits. Of a large file, holes are worth not reading. A failure is told once only.
       job_.synced = request_.touched.has_value() || file.stat.size >= kWorthSyncing;
@@ -133,7 +133,7 @@ class SharedFile : public Protector {
   bool parted() const { return !options_.device_dirs.empty(); }
   // Whether rank 0 writes all of the parity. Then no other node need see the new sidecar either. Agreed.
   bool gathers() const {
-    return several_caches_ && !parted() && layout_->parity_size(0) <= std::min(kMostGathered, context_.options.memory / 64);
+    return caches_.several && !parted() && layout_->parity_size(0) <= std::min(kMostGathered, context_.options.memory / 64);
   }
 
   // What option stripe=servers comes to, as rank 0's file system tells it.
@@ -224,12 +224,12 @@ class SharedFile : public Protector {
       if (parted()) return OpenFreshParts();
     }
     FileStat theirs;
-    if (several_caches_) LZY_RETURN_IF_ERROR(ShareOutput(incremental_ ? file.sidecar.get() : fresh_.get(), theirs));
+    if (caches_.several) LZY_RETURN_IF_ERROR(ShareOutput(incremental_ ? file.sidecar.get() : fresh_.get(), theirs));
     return AgreeOn(comm_, [&]() -> Status {
       const bool open_already = fresh_ != nullptr || parted();  // rank 0 has just created the new sidecar
       if (!open_already && gathers() && comm_.rank() != 0) {
         parity_file_ = std::make_unique<KeptWrites>(out_path_);
-      } else if (!open_already && several_caches_) {
+      } else if (!open_already && caches_.several) {
         LZY_ASSIGN_OR_RETURN(const FileStat data, job_.data->StatAtOpening());
         const bool by_inode = data.inode == file.stat.inode;  // what rank 0 saw
         LZY_ASSIGN_OR_RETURN(parity_file_, OpenSame(context_.fs, out_path_, theirs, by_inode, OpenMode::kReadWrite));

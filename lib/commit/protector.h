@@ -15,6 +15,7 @@
 
 #include "commit/fresh_sidecar.h"
 #include "commit/protect.h"
+#include "dataset/page_caches.h"
 #include "encode/encode.h"
 #include "encode/rebuild.h"
 #include "judge/examine.h"
@@ -116,8 +117,8 @@ class Protector {
   /// known.
   bool holds_ = false;
   std::map<std::uint32_t, IntervalSet> touched_;
-  /// Of a shared file: ranks see it through several page caches, so one may see late what another one did.
-  bool several_caches_ = false;
+  /// Ranks see files through several page caches, so one may see late what another one did.
+  PageCaches caches_;
   /// A file changed after it was judged.
   bool judged_in_vain_ = false;
   /// Nothing changed but the access to files: no block need be encoded.
@@ -131,7 +132,7 @@ class Protector {
   Status RefuseRotten() const;
   Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
-  void RemoveEmptySidecars();
+  void RemoveEmptySidecars(HeldLocks& held);
   // Bytes of the largest file, as it is now.
   std::uint64_t LargestFile() const;
   // Local: whether all that is not in `touched`, by rank of the file, has its leaves. False if it cannot be read.
@@ -167,7 +168,7 @@ class Protector {
 
   // Local.
   std::vector<std::string> commit_warnings_;  // of what is committed although it differs; told once it is
-  std::vector<std::string> created_;  // sidecars that were made only to be locked
+  std::vector<std::pair<std::string, std::string>> created_;  // files, and their sidecars that were made only to be locked
   std::vector<std::string> kept_;     // second names of sidecars that are about to be replaced
 
   bool adopted_ = false;  // agreed

@@ -6,6 +6,7 @@
 // the lock counts only if the name still leads to the file that was locked. Everything here is local.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,14 +24,23 @@ struct EmptySidecar {
 };
 EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank);
 
+/// Sidecars' files that this rank has locked already, by path of the data file. A run that opens its dataset again goes on with them. If
+/// it let go of a lock to take it again, another process could come in between, and a server may hold a lock that was given up a while
+/// longer.
+using HeldLocks = std::map<std::string, std::shared_ptr<File>>;
+
+/// Makes the sidecar `path` of the file `data` where there is none. Something that has the name stays, and is no failure.
+Status MakeSidecar(FileSystem& fs, const std::string& path, File& data, const EmptySidecar& empty);
+
 /// Opens the sidecar `path`, takes its lock, and makes sure that the name still means the file that was locked. With
 /// `create` (which needs `data`), that one is made where there is none, or only the ruins of one; any number of
 /// processes may do so at once. Where `data`, the file it belongs to, is given, access to the sidecar is made no wider
 /// than to that. Waits up to `timeout_seconds` for another holder, then kBusy naming it. kNotFound: no such sidecar.
 /// Ruins that are not replaced are an error, but the lock on them can be kept: their file is put into `ruins`.
+/// `held`: a file that this run has locked already. If it still has the name, it is used, and loaded again.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const EmptySidecar* create, std::uint32_t timeout_seconds,
-                                             std::shared_ptr<File>* ruins = nullptr);
+                                             std::shared_ptr<File>* ruins = nullptr, std::shared_ptr<File> held = nullptr);
 
 /// Gives a sidecar that is whole and durable under `temporary` its name `path`, and makes that durable. `replace`: over
 /// whatever has the name. Otherwise, if something has it, that stays, and is no failure. Nothing is left under

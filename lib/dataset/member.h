@@ -32,9 +32,10 @@ struct Summary : FileFacts {
 /// The data file; for reading if it cannot be had for writing. A member of a set is never a symbolic link, a shared
 /// file may be.
 Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const std::string& path, bool write);
-/// Opens one member's files on its owner; with `write`, under the sidecar's lock. Absence is not a failure.
+/// Opens one member's files on its owner; with `write`, under the sidecar's lock, which may be one of `held`, and is
+/// taken out. Absence is not a failure.
 Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::string& path, bool write,
-                           FileView& view);
+                           FileView& view, HeldLocks* held = nullptr);
 /// Fills in what the sidecar that `view` has says; `s.parity_base` is that of a file without device directories.
 Status TellSidecar(const FileView& view, Summary& s);
 /// The agreed part of `view`, but for path and owner.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -17,9 +19,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Pauses between looks, each more than twice as long as the one before; the first is none.
+// Pauses between looks, each more than twice as long as the one before; the first is none. `longest` may become less meanwhile.
 template <class Seen>
-void UntilSeen(milliseconds longest, const Seen& seen) {
+void UntilSeen(const milliseconds& longest, const Seen& seen) {
   for (milliseconds pause{0}; pause < longest; pause = 2 * pause + milliseconds(25)) {
     std::this_thread::sleep_for(pause);
     if (seen()) return;
@@ -27,7 +29,7 @@ void UntilSeen(milliseconds longest, const Seen& seen) {
 }
 
 // All pauses together: about three seconds, and one and a half.
-constexpr milliseconds kPatient{1600}, kShort{800};
+constexpr milliseconds kPatient = PatienceOf::kLongest, kShort{800};
 
 }  // namespace
 
@@ -77,22 +79,124 @@ Result<FileStat> StatPatiently(File& file, const FileStat& known) {
   return seen;
 }
 
-Status SeeAlike(Communicator& comm, File& file) {
+milliseconds PatienceOf::Longest(const std::string& directory) {
+  const std::lock_guard lock(mutex_);
+  const auto at = impatient_.find(directory);
+  return at == impatient_.end() ? kLongest : at->second;
+}
+
+// Not below one, which makes one look.
+void PatienceOf::Note(const std::string& directory, bool seen_alike) {
+  const std::lock_guard lock(mutex_);
+  if (seen_alike) {
+    impatient_.erase(directory);
+  } else {
+    const auto at = impatient_.try_emplace(directory, kLongest).first;
+    at->second = std::max(at->second / 2, milliseconds(1));
+  }
+}
+
+namespace {
+
+// What a rank sees of a file, which has a number among those that are looked at.
+struct SeenFile {
+  std::uint32_t number = 0;
+  std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;
+  LZY_FIELDS(number, size, mtime_ns)
+  bool IsLike(const SeenFile& other) const { return size == other.size && mtime_ns == other.mtime_ns; }
+};
+// Looks at a file; `first`: nobody has looked before.
+using Look = std::function<Result<FileStat>(bool first)>;
+
+// The files of which ranks see different things; `alike` gets what they see of the others.
+std::set<std::uint32_t> SeenApart(const std::vector<std::pair<std::int64_t, std::vector<SeenFile>>>& all, std::map<std::uint32_t, SeenFile>& alike) {
+  std::set<std::uint32_t> apart;
+  for (const auto& [patience, files] : all) {
+    for (const SeenFile& file : files) {
+      if (!alike.try_emplace(file.number, file).first->second.IsLike(file)) apart.insert(file.number);
+    }
+  }
+  for (const std::uint32_t number : apart) alike.erase(number);
+  return apart;
+}
+
+// Ranks look at files together, until all see them alike or patience is over. `alike`: what was seen then.
+Status LookTogether(FileSystem& fs, Communicator& comm, const std::string& directory, const std::map<std::uint32_t, Look>& looks,
+                    std::map<std::uint32_t, SeenFile>& alike) {
+  auto& patience = fs.Memo<PatienceOf>();
+  // Ranks may remember different things, so the least patience counts.
+  milliseconds longest = patience.Longest(directory);
+  std::optional<std::set<std::uint32_t>> apart;
   Status status;
-  UntilSeen(kPatient, [&] {
-    std::tuple<std::uint64_t, std::int64_t> mine;
+  UntilSeen(longest, [&] {
+    std::pair<std::int64_t, std::vector<SeenFile>> mine{longest.count(), {}};
     status = AgreeOn(comm, [&]() -> Status {
-      LZY_RETURN_IF_ERROR(Refresh(file));
-      LZY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
-      mine = {stat.size, stat.mtime_ns};
+      for (const auto& [number, look] : looks) {
+        if (apart && !apart->contains(number)) continue;
+        LZY_ASSIGN_OR_RETURN(const FileStat stat, look(!apart));
+        mine.second.push_back({number, stat.size, stat.mtime_ns});
+      }
       return Status::Ok();
     });
     if (!status.ok()) return true;
     const auto all = AllGatherRecords(comm, mine);
     status = Agree(comm, all.status());
-    return !status.ok() || std::ranges::all_of(*all, [&](const auto& one) { return one == (*all)[0]; });
+    if (!status.ok()) return true;
+    for (const auto& [theirs, files] : *all) longest = std::min(longest, milliseconds(theirs));
+    apart = SeenApart(*all, alike);
+    return apart->empty();
   });
+  if (status.ok()) patience.Note(directory, !apart || apart->empty());
   return status;
+}
+
+Result<FileStat> RefreshedStat(File& file) {
+  LZY_RETURN_IF_ERROR(Refresh(file));
+  return file.Stat();
+}
+
+}  // namespace
+
+Status SeeAlike(FileSystem& fs, Communicator& comm, File& file) {
+  std::map<std::uint32_t, SeenFile> alike;
+  return LookTogether(fs, comm, DirectoryOf(file.path()), {{0, [&](bool) { return RefreshedStat(file); }}}, alike);
+}
+
+// The owner has just opened its file, and refreshed it. The others only ask for the name at first: whoever wrote the file knows, and if
+// nobody's cache has anything of it, all are told the same.
+Status SeeMembersAlike(FileSystem& fs, Communicator& comm, const std::map<std::uint32_t, std::vector<int>>& seen_by, DatasetView& view) {
+  if (seen_by.empty()) return Status::Ok();
+  constexpr std::uint64_t kNotThere = ~std::uint64_t{0};
+  std::map<std::uint32_t, Look> looks;
+  const auto add = [&](FileView& file) {
+    const auto at = seen_by.find(file.rank);
+    if (at == seen_by.end() || std::ranges::find(at->second, comm.rank()) == at->second.end()) return;
+    if (file.owner == comm.rank() && file.data) {
+      looks[file.rank] = [&data = *file.data](bool first) { return first ? data.Stat() : RefreshedStat(data); };
+    } else {
+      looks[file.rank] = [&fs, &path = file.path](bool first) -> Result<FileStat> {
+        const auto stat = first ? fs.Stat(path, /*follow=*/false) : StatNewest(fs, path);
+        if (stat.ok()) return stat;
+        FileStat none;
+        none.size = kNotThere;
+        return none;
+      };
+    }
+  };
+  std::map<std::uint32_t, SeenFile> alike;
+  LZY_RETURN_IF_ERROR(AgreeOn(comm, [&] {
+    std::ranges::for_each(view.files(), add);
+    std::ranges::for_each(view.extras, add);
+  }));
+  LZY_RETURN_IF_ERROR(LookTogether(fs, comm, DirectoryOf(view.ref.path), looks, alike));
+  const auto take = [&](FileView& file) {
+    const auto seen = alike.find(file.rank);
+    if (seen != alike.end()) std::tie(file.stat.size, file.stat.mtime_ns) = std::tie(seen->second.size, seen->second.mtime_ns);
+  };
+  std::ranges::for_each(view.files(), take);
+  std::ranges::for_each(view.extras, take);
+  return Status::Ok();
 }
 
 // With clocks of whole seconds, a file and the one that it replaced may have the same time.

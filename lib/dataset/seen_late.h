@@ -3,12 +3,18 @@
 // another node renamed one over it, or nothing at all; and pages of a file may be those of before it was written. So what
 // another rank has just seen is looked for again, before anything is said or written.
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "comm/communicator.h"
+#include "dataset/view.h"
 
 namespace lzy {
 
@@ -31,10 +37,27 @@ Result<FileStat> StatNewest(FileSystem& fs, const std::string& path);
 /// long as nodes keep them (a second or so). Does not wait if no other node can have changed it. Local.
 Result<FileStat> StatPatiently(File& file, const FileStat& known);
 
+/// How long this process waits for ranks to see a file alike (FileSystem::Memo), by directory. On some file systems they never do. So the
+/// longest pause is halved whenever waiting was in vain, which makes six seconds in all however many commits there are. Once it
+/// helped, it is what it was. Thread-safe.
+class PatienceOf {
+ public:
+  static constexpr std::chrono::milliseconds kLongest{1600};  // all pauses together: about three seconds
+  std::chrono::milliseconds Longest(const std::string& directory);
+  void Note(const std::string& directory, bool seen_alike);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::chrono::milliseconds> impatient_;
+};
+
 /// After all ranks have written and synced: waits until each sees the same size and time of `file`, the data of a shared file, for
-/// about three seconds. Who wrote last sees the truth, so then all do. If that does not help, ranks go on with what they see. To
-/// be called where the ranks have several page caches. Collective.
-Status SeeAlike(Communicator& comm, File& file);
+/// about three seconds (PatienceOf). Who wrote last sees the truth, so then all do. If that does not help, ranks go on with what they
+/// see. To be called where the ranks have several page caches. Collective.
+Status SeeAlike(FileSystem& fs, Communicator& comm, File& file);
+/// The same for members of a set: `seen_by` says which ranks look at each (PageCaches). `view` gets the sizes and times that they have
+/// then. Collective.
+Status SeeMembersAlike(FileSystem& fs, Communicator& comm, const std::map<std::uint32_t, std::vector<int>>& seen_by, DatasetView& view);
 
 /// That ranks see different files, as they do where a directory is not shared by all nodes.
 Status SeesAnotherSidecar(const std::string& path);

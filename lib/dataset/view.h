@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/interval_set.h"
+#include "dataset/lock.h"
 #include "dataset/placement.h"
 #include "geometry/layout.h"
 #include "geometry/stripes.h"
@@ -202,12 +203,16 @@ struct OpenRequest {
   Placing placing = Placing::kApart;  ///< as in RestoreRequest
   LostNodes lost = {};                ///< as in RestoreRequest
   bool stripes = false;               ///< ask the file system how the files are striped
+  HeldLocks* held = nullptr;          ///< locks of an earlier view of the dataset (ReleaseLocks); those that are used are taken out. Local
 };
 
 /// Opens what is there. Collective. To write, each owner takes the locks of its sidecars, and waits for them up to
 /// options.timeout_seconds (then kBusy). Commits that broke off are completed, in the view alone if it is for reading.
 /// A member that cannot be opened is absent, with a warning. Other I/O trouble is an error.
 Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, const OpenRequest& request);
+
+/// The locks of a view that was opened to write, for the next opening (OpenRequest::held). The view is of no use any more. Local.
+HeldLocks ReleaseLocks(DatasetView view);
 
 /// Gives `options` what the geometry of a dataset follows from: parity, group, block-size and stripe of its last commit,
 /// but for options that were given. `all`: also these. Device directories are no part of it. Of a dataset that was made by

@@ -200,8 +200,9 @@ Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& datase
   // Whichever of the ranks' failures was agreed on, a wrong source may be behind it. Not behind this one: somebody
   // writes.
   if (!status.ok() && status.code() != Code::kBusy) {
-    view = DatasetView();  // and with it the locks
-    LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {/*write=*/true, job.placing, job.lost}));
+    HeldLocks held;
+    LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { held = ReleaseLocks(std::move(view)); }));
+    LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {/*write=*/true, job.placing, job.lost, /*stripes=*/false, &held}));
     return false;
   }
   report = std::move(attempt);
@@ -297,9 +298,11 @@ Status MakeParityAgain(const Context& context, const DatasetRef& dataset, Datase
       report.damage, [](const Damage& d) { return !d.repaired && !d.transient && d.cause != DamageCause::kEncoding; });
   DatasetReport done(dataset.path, dataset.kind);
   if (!others) {
-    view = DatasetView();  // and with it the locks
+    HeldLocks held;
+    LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { held = ReleaseLocks(std::move(view)); }));
     ProtectRequest request;
     request.parity_anew = true;
+    request.held = &held;
     done = Protect(context, dataset, request);
     LZY_RETURN_IF_ERROR(done.status);
   }
@@ -317,13 +320,17 @@ Status MakeParityAgain(const Context& context, const DatasetRef& dataset, Datase
   return Status::Ok();
 }
 
-// Owner, mode and ACL of an intact dataset as they are now: a later restore must not bring back what was taken away.
-Status RecordAccess(const Context& context, const DatasetRef& dataset, DatasetView& view, DatasetReport& report) {
+// Owner, mode and ACL of an intact dataset as they are now: a later restore must not bring back what was taken away. `write`: the view
+// has locks, which are kept.
+Status RecordAccess(const Context& context, const DatasetRef& dataset, bool write, DatasetView& view, DatasetReport& report) {
   LZY_ASSIGN_OR_RETURN(const bool recorded, AccessIsRecorded(context, view));
   if (recorded) return Status::Ok();
-  view = DatasetView();  // and with it the locks
+  HeldLocks held;
+  if (write) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { held = ReleaseLocks(std::move(view)); }));
+  view = DatasetView();
   ProtectRequest request;
   request.only_access = true;
+  request.held = write ? &held : nullptr;
   const DatasetReport done = Protect(context, dataset, request);
   if (done.status.ok()) return Status::Ok();
   report.warnings.push_back(fmt::format("{}: its owner, mode or ACL changed since the last commit, and that could not be recorded: {}",
@@ -408,13 +415,13 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
     }
     if (request.force && report.cannot_undo) return NothingReset(view);
     const bool intact = report.state == DatasetState::kIntact && report.damage.empty();
-    return job.record_access && intact ? RecordAccess(context, dataset, view, report) : Status::Ok();
+    return job.record_access && intact ? RecordAccess(context, dataset, write, view, report) : Status::Ok();
   }
   if (report.state == DatasetState::kIntact && report.damage.empty() && !RepairBrokeOff(view) && !PartsMoved(view)) {
     if (view.recovered) report.state = DatasetState::kRestored;
     LZY_ASSIGN_OR_RETURN(const bool taken, stamps.Finish());
     if (taken) report.stamps = StampNote::kTaken;
-    return RecordAccess(context, dataset, view, report);
+    return RecordAccess(context, dataset, write, view, report);
   }
   LZY_RETURN_IF_ERROR(MendFound(context, view, findings, request, report));
   if (std::ranges::any_of(report.damage, IsWrongParity)) return MakeParityAgain(context, dataset, view, report);
