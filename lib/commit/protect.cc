@@ -86,10 +86,7 @@ Status Protector::Run() {
   // Refused, or up to date already, is no commit either.
   if (status.ok() && report_.committed) std::ranges::move(commit_warnings_, std::back_inserter(report_.warnings));
   if (!status.ok() || !report_.committed) {
-    (void)NoThrow([&] {
-      HeldLocks held = ReleaseLocks(std::move(view_));
-      RemoveEmptySidecars(held);
-    });
+    (void)NoThrow([&] { RemoveEmptySidecars(ReleaseLocks(std::move(view_))); });
     view_ = DatasetView();
   }
   total.AddTo(report_.phases.total);
@@ -195,11 +192,15 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
 }
 
 // An attempt that commits nothing leaves no sidecars behind that say nothing.
-void Protector::RemoveEmptySidecars(HeldLocks& held) {
-  for (const auto& [path, sidecar_path] : created_) {
+void Protector::RemoveEmptySidecars(HeldLocks held) {
+  std::vector<std::shared_ptr<File>> locked;
+  for (const auto& [path, sidecar_path] : created_) locked.push_back(std::move(held[path]));
+  held.clear();  // other ranks may have made what is locked here
+  for (std::size_t i = 0; i < created_.size(); ++i) {
+    const std::string& path = created_[i].second;
     // Under its lock: somebody may be about to use it.
-    const auto sidecar = LockSidecar(context_.fs, sidecar_path, nullptr, nullptr, 0, nullptr, std::move(held[path]));
-    if (sidecar.ok() && !(*sidecar)->committed() && !(*sidecar)->intent()) (void)context_.fs.Remove(sidecar_path);
+    const auto sidecar = LockSidecar(context_.fs, path, nullptr, nullptr, 0, nullptr, std::move(locked[i]));
+    if (sidecar.ok() && !(*sidecar)->committed() && !(*sidecar)->intent()) (void)context_.fs.Remove(path);
   }
 }
 

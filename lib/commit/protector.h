@@ -132,7 +132,7 @@ class Protector {
   Status RefuseRotten() const;
   Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
-  void RemoveEmptySidecars(HeldLocks& held);
+  void RemoveEmptySidecars(HeldLocks held);
   // Bytes of the largest file, as it is now.
   std::uint64_t LargestFile() const;
   // Local: whether all that is not in `touched`, by rank of the file, has its leaves. False if it cannot be read.
