@@ -316,7 +316,7 @@ def mended_redundancy(subject, original):
     if wrong_bytes(subject, original):
         return outcome(subject, original, done)
     done = done if is_as(subject, before) else getattr(subject, "repair_redundancy", subject.repair)()
-    return said("mended" if is_as(subject, before) else "**not mended**", done)
+    return said("repaired" if is_as(subject, before) else "**not repaired**", done)
 
 
 def is_as(subject, before):

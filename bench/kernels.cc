@@ -4,7 +4,7 @@
 
 //
 // The numbers say how much of a run faster code could save at most. What users wait for is measured by bench/run, where
-// the kernel's copying takes most of the time (docs/performance/profiles.md).
+// the kernel's copying takes most of the time.
 
 #include <benchmark/benchmark.h>
 

@@ -43,14 +43,18 @@ foreach(package lzy lzy-mpiio)
   install(FILES ${CMAKE_BINARY_DIR}/install/${package}.pc DESTINATION ${pkgconfig_dir} COMPONENT devel)
 endforeach()
 
-# The documents keep their places relative to each other, so that their links hold.
-install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN man EXCLUDE)
-# What the pages refer to. Examples for people to copy, so none is executable where it lies.
+# The documents, and the files that they link to, keep their places relative to each other, so that all links hold
+# (the test install.Installed compares). Examples for people to copy: none is executable where it lies. D3 is in lzy-status, for its HTML pages.
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN example.c PATTERN man EXCLUDE)
 install(DIRECTORY contrib DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc
   PATTERN example EXCLUDE PATTERN modulefiles EXCLUDE PATTERN prepare.cmake EXCLUDE PATTERN try-package EXCLUDE)
-# D3 is in lzy-status, for its HTML pages.
-install(FILES third_party/d3/LICENSE third_party/d3/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/third_party/d3 COMPONENT doc)
+foreach(file examples/heat3d/main.c lib/include/lzy/exchange.h lib/include/lzy/lzy.h python/README.md tests/support/mpi_known.py
+    third_party/d3/LICENSE third_party/d3/README.md)
+  get_filename_component(directory ${file} DIRECTORY)
+  install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${directory} COMPONENT doc)
+endforeach()
 install(FILES contrib/example/CMakeLists.txt docs/example.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/example COMPONENT doc)
 
 # `module use PREFIX/share/modulefiles`, then `module load lzy`. Lmod takes the file in Lua, Environment Modules the other.

@@ -1,6 +1,6 @@
 // lzy: one name for all tools. "lzy verify PATH" becomes lzy-verify by exec, so arguments, exit codes and signals are those
-// of the tool, also under mpiexec. It knows the tools by tool_list.h, which the build makes of what they tell about
-// themselves.
+// of the tool, also under mpiexec. It knows the tools from tool_list.h, which the build makes from their descriptions
+// (Arguments::Describe).
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@
 
 namespace {
 
-// As of the tools: docs/reference/tools.md "Exit codes".
+// The same as for all tools: docs/reference/tools.md "Exit codes".
 constexpr int kExitUsage = 3;
 constexpr int kExitInternal = 7;
 

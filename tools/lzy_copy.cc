@@ -49,7 +49,7 @@ Status CheckWish(Wish& wish) {
   return Status::Ok();
 }
 
-/// What became of all files.
+/// The results for all files.
 struct Totals {
   std::uint64_t files = 0, already = 0, failed = 0;
   std::uint64_t bytes = 0, compared = 0, same_root = 0, protects = 0;
@@ -196,19 +196,19 @@ class CopyRun {
     return done;
   }
 
-  // The request with what lives as long as the copying does. The rate is that of all ranks together.
+  // Makes the request, with objects that live as long as the copying. The rate is that of all ranks together.
   void WithRequest(const std::function<void(const lzy::Context&, const lzy::CopyRequest&)>& work) {
     const lzy::Context context = run_.MakeContext();
     lzy::CopyRequest request = wish_.request;
     const std::size_t sources = std::max<std::size_t>(plan_.sight.sources.size(), 1);
-    double mine = 1;  // share of this rank in all that is copied, or, if it only reads, in what is read
+    double mine = 1;  // share of this rank in the bytes to copy or, if it only reads, in the bytes to read
     std::optional<lzy::RateLimit> limit;
     request.dealt = [&](double share) {
       mine = share > 0 ? share : 1.0 / static_cast<double>(sources);
       limit.emplace(static_cast<double>(wish_.rate) * share);
     };
     request.wait = [&](std::uint64_t bytes) { limit->Take(bytes, context.stop); };
-    // Rank 0 shows its own share of what all do. Of what it has finished, it knows more.
+    // Rank 0 shows its own share of the work of all ranks. It knows its own finished work more precisely.
     request.progress = [&, total = plan_.bytes,
                         done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {
       const std::uint64_t now = *done += static_cast<std::uint64_t>(static_cast<double>(bytes) / mine);
@@ -224,8 +224,8 @@ class CopyRun {
     return note;
   }
 
-  // What keeps one file from being written keeps others from it, as a rule: a full disk. The first is told, and the others
-  // are counted (TellRepeated). The cause is the end of the message.
+  // An error that prevents writing one file usually prevents writing others, too: a full disk. The first one is reported,
+  // and the others are counted (TellRepeated). The cause is at the end of the message.
   bool IsRepeated(const CopyReport& report) {
     if (report.status.code() != Code::kWriteFailed) return false;
     std::string text = report.status.message();
@@ -244,11 +244,11 @@ class CopyRun {
     }
   }
 
-  // Counted on all ranks, told by rank 0.
+  // All ranks count; rank 0 reports.
   void Tell(const CopyReport& report) {
     if (report.status.code() == Code::kInterrupted) return;
     for (const std::string& warning : report.warnings) {
-      // What a file system lacks, it lacks for every copy.
+      // If a file system lacks a feature, it lacks it for every copy.
       const bool of_copy = warning.starts_with(report.to + ": ");
       if (!of_copy || ++lacks_[warning.substr(report.to.size() + 2)] == 1) run_.Warn(warning);
     }
@@ -320,6 +320,10 @@ int main(int argc, char** argv) {
   tool.rest = "add --resume to the same command to do the rest";
   Wish wish;
   tool.add_options = [&](lzy::Arguments& arguments) {
+    arguments.SetExitCodes(
+        "0 all copied and proven; 2 a source is damaged beyond repair; 3 bad option or path; 4 with --key, a\n"
+        "source is not sealed; 5 a copy could not be written or proven; 6 a source could not be read; 7 internal or MPI error;\n"
+        "8 out of memory; 9 a source changed during the copy, or may have an edit");
     arguments.AddValues(
         "--verify", "HOW", wish.verify,
         "how the copy is read back: from the device, past the page cache (device, the default), from the page cache "

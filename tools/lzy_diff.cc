@@ -142,6 +142,9 @@ int main(int argc, char** argv) {
   tool.path_help = "A B, two files, two directories or two file-set patterns (name.%r); a file and a directory: the file of that name in it";
   tool.rest = "run the same command again";
   tool.add_options = [&](lzy::Arguments& arguments) {
+    arguments.SetExitCodes(
+        "0 the same; 1 different; 3 bad option or path, or different block sizes or keys; 4 not protected, or\n"
+        "hashes damaged; 6 I/O error or no permission; 7 internal or MPI error; 8 out of memory; 9 changed since its last commit");
     arguments.AddFlag("--deep", deep, "read and compare the data of both, instead of the hashes in their sidecars; needs no sidecars");
   };
   tool.action = [] { return lzy::Action::kInfo; };

@@ -1,5 +1,5 @@
-// lzy-info: geometry, state, root, sizes and age of datasets, from metadata alone. With --prune, removes files of lzy
-// that nothing needs. With --tuning, measures what is fastest on this machine. The rest is RunTool (common/tool.h).
+// lzy-info: geometry, state, root, sizes and age of datasets, from metadata alone. With --prune, removes files of lzy that
+// are not needed. With --tuning, measures the fastest sizes on this machine. The rest is RunTool (common/tool.h).
 #include <fmt/format.h>
 
 #include <map>
@@ -65,14 +65,14 @@ Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune, boo
   }
   if (all.empty()) run.Say(fmt::format("{}: no orphaned sidecars\n", lzy::Printable(path)));
   if (dry_run) return Status::Ok();
-  // Each rank removes what it sees. On a shared file system, the first one does it. One failure does not keep the
-  // others from being removed.
+  // Each rank removes the files that it sees. On a shared file system, the first rank does it. After a failure, the others
+  // are still removed.
   Status first_failure;
   for (const Orphan& orphan : mine.ok() ? *mine : std::vector<Orphan>{}) {
     if (!all.at(orphan.path).kept.empty()) continue;
     const Status removed = lzy::RemoveOrphan(run.fs(), orphan);
     if (!removed.ok() && first_failure.ok()) first_failure = removed;
-    // Nobody is to miss what the sidecar was of.
+    // A pruned sidecar must not cause an alarm about its file.
     const auto data = lzy::DataPathOf(orphan.path);
     if (removed.ok() && data) {
       (void)lzy::AppendDeletion(lzy::CatalogInUse(run.options()), {lzy::WallClockNs(), lzy::CatalogPath(*data, false)});
@@ -81,7 +81,7 @@ Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune, boo
   return lzy::Agree(run.comm(), first_failure);
 }
 
-// What people get to see: all candidates with their speeds, the picked ones marked.
+// The output for users: all candidates with their speeds, with the picked ones marked.
 std::string TuningTable(const lzy::Tuning& tuning, const std::string& cache) {
   std::string text;
   for (std::size_t c = 0; c < lzy::kTunedCount; ++c) {
@@ -112,13 +112,13 @@ void ShowTuning(lzy::ToolRun& run) {
   }
   run.Say(TuningTable(tuning, cache));
   lzy::Json document = lzy::Json::parse(lzy::EncodeTuning(tuning));
-  // Where the results are kept, or null.
+  // Path of the results, or null.
   document["cache"] = cache.empty() ? lzy::Json() : lzy::Json(cache);
   run.SetDocument(std::move(document));
 }
 
-/// What the tools that read data last said of datasets, from the catalogue. lzy-info itself reads none, so it cannot say that
-/// they are intact. For rank 0.
+/// The last verdicts of tools that read data, from the catalogue. lzy-info itself reads no data, so it cannot call a
+/// dataset intact. For rank 0.
 class Verdicts {
  public:
   /// The state in words. Adds "last_verdict" to `entry`: null if there is none.
@@ -129,7 +129,7 @@ class Verdicts {
     const std::string state = intact ? "not verified" : lzy::StateText(report, lzy::Action::kInfo);
     if (!known) return intact ? state + "; no verdict is known" : state;
     const std::int64_t now = lzy::WallClockNs();
-    // A state that is not "intact" is as of the last look, whatever was read in it.
+    // A state other than "intact" dates from the last check, whatever it read.
     const std::int64_t time = known->state == "intact" ? lzy::VerifiedBefore(*known, now) : known->last_seen;
     if (time == 0) return intact ? state + " since its last commit; no verdict is known" : state;
     entry["last_verdict"] = {{"state", known->state}, {"time", static_cast<double>(time) / 1e9}};
@@ -146,7 +146,7 @@ class Verdicts {
     looked_ = true;
     if (!catalog_) return std::nullopt;
     auto found = catalog_->Find(lzy::CatalogPath(report.path, report.kind == lzy::DatasetKind::kSet));
-    // Of another encoding, it says nothing.
+    // A verdict on another encoding does not apply.
     if (!found.ok() || !*found || (*found)->uuid != report.uuid || (*found)->state == "gone") return std::nullopt;
     return **found;
   }
@@ -190,7 +190,7 @@ int main(int argc, char** argv) {
     return Status::Ok();
   };
   tool.action = [] { return lzy::Action::kInfo; };
-  // A directory is searched for orphans, whatever else is asked for. With --prune, that is all that is done with it.
+  // A directory is always searched for orphans. With --prune, nothing else is done with it.
   tool.before_path = [&](lzy::ToolRun& run, const std::string& path) {
     const auto stat = run.fs().Stat(path);
     // All ranks take the same way, even if only one of them sees the directory.

@@ -24,7 +24,7 @@ using lzy::Status;
 
 using Texts = std::vector<std::string>;
 
-/// What the user wants. Of each option, the last value counts.
+/// The options of the user. The last value of each option counts.
 struct Wish {
   Texts devices, per_node, domain_nodes, size;
   Texts device_loss, node_loss, domain_loss, crash, read_errors, rot, scrub, replace;
@@ -177,7 +177,7 @@ std::string OverheadText(double share) {
   return share >= 10 ? fmt::format("{:.0f} x", 1 + share) : fmt::format("+{:.2f}%", 100 * share);
 }
 
-/// What the numbers rest on, defaults included.
+/// The basis of the numbers, including defaults.
 std::string HeadText(const lzy::PlanSystem& s) {
   std::string out = fmt::format("{} with {} of data each on {}", lzy::Plural(s.devices, "device"), lzy::FormatSize(static_cast<std::uint64_t>(s.bytes)),
                                 lzy::Plural(s.nodes(), "node"));
@@ -326,7 +326,7 @@ Json DocumentOf(const Wish& wish, const lzy::PlanTable& table) {
 
 // ---------------------------------------------------------------------------------------------------------- the tool
 
-/// Rates that were measured; those that the user gave count more.
+/// Uses measured rates, unless the user gave rates.
 Status Measure(Wish& wish) {
   if (wish.measure.empty()) return Status::Ok();
   LZY_ASSIGN_OR_RETURN(const lzy::MeasuredRates rates, lzy::MeasureRates(lzy::PosixFileSystem(), wish.measure.back()));
@@ -355,6 +355,7 @@ void Show(lzy::ToolRun& run, Wish& wish, const std::string& command) {
 }
 
 void AddOptions(lzy::Arguments& arguments, Wish& wish) {
+  arguments.SetExitCodes("0 done; 3 bad value; 6 a file could not be written or measured; 7 internal error; 8 out of memory");
   const auto add = [&](const char* name, const char* value, Texts& to, const std::string& help, const char* otherwise = "") {
     arguments.AddValues(name, value, to, *otherwise == '\0' ? help : fmt::format("{} (default {})", help, otherwise));
   };

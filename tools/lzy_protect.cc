@@ -24,7 +24,7 @@ using lzy::Status;
 
 /// Replaces files that are members of a set by their set, as option `set` declares it. Collective.
 Status GroupIntoSets(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
-  // The set of each member, by the key that the member has as a file of its own.
+  // The set of each member, by the key of the member as a file of its own.
   std::map<std::string, DatasetRef> sets;
   for (const std::string& pattern : run.options().set) {
     auto found = lzy::ResolvePath(run.fs(), run.comm(), pattern, lzy::Resolve::kProtectable);
@@ -54,26 +54,26 @@ Status GroupIntoSets(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
   return Status::Ok();
 }
 
-/// What the command line asks for, and what came of the question.
+/// The request of the command line, and the user's answer to the question.
 struct Wish {
   bool force = false;
   bool dry_run = false;
   bool remove = false;
   bool yes = false;
   bool index_objects = false;
-  // The user said no, or could not be asked. Of the last dataset.
+  // The user refused, or could not be asked. For the last dataset.
   bool refused = false;
   // There is no terminal.
   bool nobody_to_ask = false;
 
-  // What the report is about: a removal that was refused is shown like a dry run.
+  // The action that the report describes: a refused removal is shown like a dry run.
   lzy::Action action() const {
     if (remove) return dry_run || refused ? lzy::Action::kRemoveDryRun : lzy::Action::kRemove;
     return dry_run ? lzy::Action::kProtectDryRun : lzy::Action::kProtect;
   }
 };
 
-/// For --dry-run: what lzy-protect would do, as far as metadata and times tell. Reads no data.
+/// For --dry-run: predicts the result of lzy-protect from metadata and times. Reads no data.
 lzy::DatasetReport PlanProtect(const lzy::Context& context, const DatasetRef& dataset, bool force) {
   lzy::DatasetReport report = lzy::Info(context, dataset);
   if (report.status.ok() && dataset.kind == lzy::DatasetKind::kShared && context.options.given.contains("device-dirs")) {
@@ -166,13 +166,13 @@ int main(int argc, char** argv) {
   tool.indexes_objects = [&] { return wish.index_objects; };
   tool.side_by_side = [&] { return !wish.remove; };
   tool.action = [&] { return wish.action(); };
-  // Globs and sets are for making sidecars. What has to be removed is known from the sidecars themselves.
+  // Globs and sets only serve to make sidecars. For a removal, the sidecars themselves show the datasets.
   tool.select = [&](lzy::ToolRun& run, const std::string& path, std::vector<DatasetRef>& datasets) {
     if (wish.remove) return Status::Ok();
     std::error_code ignored;
     LZY_ASSIGN_OR_RETURN(const auto directory,
                          run.comm().AllReduceMax(std::filesystem::is_directory(path, ignored) ? 1 : 0));
-    // Options include and exclude are only for what was found below a directory: a file that the user names is meant.
+    // Options include and exclude only apply to files found below a directory, not to files that the user names.
     std::erase_if(datasets, [&](const DatasetRef& dataset) {
       const auto whole = std::filesystem::absolute(dataset.path).lexically_normal();
       return directory != 0 && !lzy::IsSelected(run.options(), whole);
@@ -187,7 +187,8 @@ int main(int argc, char** argv) {
     request.force = wish.force;
     return lzy::Protect(context, dataset, request);
   };
-  // A commit makes hashes of what it reads. Only if there is nothing to commit, all was compared with its hashes.
+  // A commit makes hashes of the data that it reads. Only if there was nothing to commit, all data were compared with
+  // hashes.
   tool.note = [&](const lzy::DatasetReport& report) -> std::optional<lzy::CatalogNote::Read> {
     if (wish.dry_run) return std::nullopt;
     if (wish.remove && report.removed.empty()) return std::nullopt;

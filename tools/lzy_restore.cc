@@ -29,7 +29,7 @@ Status ParseDevices(const std::vector<std::string>& texts, std::vector<std::uint
   return Status::Ok();
 }
 
-// Finds the replica of each dataset in what the user named as such.
+// Finds the replica of each dataset in the paths that the user named as replicas.
 class Replicas {
  public:
   std::vector<std::string> given;

@@ -64,9 +64,9 @@ void Append(const char* name, const std::string& value, char separator) {
   setenv(name, (old == nullptr || *old == '\0' ? value : old + (separator + value)).c_str(), /*overwrite=*/1);
 }
 
-/// True if Open MPI's launcher must be told which variables to pass to other nodes. It passes no others; other
-/// launchers ignore the list. Not if COMMAND passes variables by itself (-x): Open MPI 4 refuses to take both. Not if
-/// COMMAND is a script that may start a launcher, since that may use -x.
+/// True if Open MPI's launcher needs a list of the variables to pass to other nodes. It passes no others; other launchers
+/// ignore the list. False if COMMAND passes variables by itself (-x), because Open MPI 4 refuses both together. False if
+/// COMMAND is a script that may start a launcher, because that may use -x.
 bool TakesList(const std::vector<std::string>& command) {
   const std::string launcher = std::filesystem::path(command.front()).filename();
   const bool known = std::any_of(std::begin(kOpenMpiLaunchers), std::end(kOpenMpiLaunchers),
@@ -75,7 +75,7 @@ bool TakesList(const std::vector<std::string>& command) {
                                [](const std::string& word) { return word == "-x" || word == "--x"; });
 }
 
-// The list has the names of LD_PRELOAD and of all variables of lzy, whoever set them.
+// The list has the names of LD_PRELOAD and of all variables of lzy, from any source.
 void TellOpenMpi() {
   std::string names = "LD_PRELOAD";
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -84,7 +84,7 @@ void TellOpenMpi() {
   Append("OMPI_MCA_mca_base_env_list", names, ';');
 }
 
-// Says why on stderr. Returns the exit code.
+// Writes the reason on stderr. Returns the exit code.
 int Fail(int exit_code, const std::string& message) {
   lzy::Put(stderr, fmt::format("lzy-run: {}\n", lzy::Printable(message)));
   return exit_code;
@@ -99,8 +99,8 @@ void SetEnvironment(const lzy::Arguments& arguments, const std::string& library,
     const std::string value = option.name == "key" ? std::filesystem::absolute(option.value).string() : option.value;
     setenv(lzy::EnvironmentName(option.name).c_str(), value.c_str(), /*overwrite=*/1);
   }
-  // Behind what is there. Tools that count or trace MPI calls wrap MPI_X and then call PMPI_X, which is what the
-  // layer wraps for them. The other way round, they would not see the calls that the layer wraps.
+  // Appended behind the present value. Tools that count or trace MPI calls wrap MPI_X and then call PMPI_X, which the layer
+  // wraps for them. In the other order, they would not see the calls that the layer wraps.
   Append("LD_PRELOAD", library, ':');
   if (TakesList(command)) TellOpenMpi();
 }
@@ -126,8 +126,8 @@ void BecomeCommand(std::vector<std::string>& command) {
   execvp(words[0], words.data());
 }
 
-/// As BecomeCommand, but does what is to be done before and after. What the command did is not changed by that, so its end
-/// is told in any case. Returns errno if the command could not be started.
+/// As BecomeCommand, with the work before and after the command. This work does not change the result of the command, so
+/// its end is returned in any case. Returns errno if the command could not be started.
 int RunWatched(lzy::Written& written, const std::vector<std::string>& command, bool sweep) {
   const lzy::ChildEnd end = lzy::RunChild(command);
   if (end.error != 0) return end.error;
@@ -151,8 +151,8 @@ int Run(int argc, char** argv) {
                            "Runs COMMAND with its MPI-IO protected: sets the environment and preload for every rank.\n"
                            "--quiet is --log=error.",
                            "nothing itself; with --sweep, sidecars and the catalogue");
-  // All tools accept these options. Here they change nothing, because what is printed is COMMAND's; so --help does
-  // not show them.
+  // All tools accept these options. Here they have no effect, because COMMAND makes the output; so --help does not show
+  // them.
   for (const char* idle : {"--json", "--no-progress"}) arguments.Hide(idle);
   arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "drain", "include", "exclude", "device-dirs",
                              "on-error", "capture", "domain", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "heal", "summary"});
@@ -174,7 +174,7 @@ int Run(int argc, char** argv) {
     return 0;
   }
   if (outcome.exit_code) return Fail(*outcome.exit_code, outcome.error);
-  // Without "--", the first word that is no option begins the command. A misspelled option would begin it, too.
+  // Without "--", the first word that is not an option begins the command. A misspelled option would begin it, too.
   std::vector<std::string> command = arguments.command();
   const bool separated = !command.empty() && command.front() == "--";
   if (separated) command.erase(command.begin());

@@ -1,7 +1,8 @@
-// lzy-scrub: reads back what was read longest ago. The catalogue says what that is, and remembers how far it came.
+// lzy-scrub: reads data back, first those that were read longest ago. The catalogue has these times, and the progress of
+// the scrub.
 //
-// Rank 0 plans, from the catalogue and from sizes, and tells the others (Arrange). Then the frame of the tools handles
-// one dataset after the other in that order; each rank reads its share of it.
+// Rank 0 plans, from the catalogue and from sizes, and sends the plan to the others (Arrange). Then the frame of the tools
+// handles one dataset after the other in that order; each rank reads its share.
 #include <fmt/format.h>
 #include <linux/ioprio.h>
 #include <sys/syscall.h>
@@ -27,19 +28,19 @@ using lzy::DatasetRef;
 using lzy::DatasetReport;
 using lzy::Status;
 
-/// What the user wants.
+/// The options of the user.
 struct Wish {
   std::vector<std::string> share, encode, older_than, limit, max_time, on_damage;
   bool repair = false;
   bool from_disk = false;
-  // As parsed.
+  // After parsing.
   lzy::ScrubLimits limits;
   double encoded = 0.01;  ///< share of the rows that are encoded again
   std::uint64_t bytes_per_second = 0;
   std::int64_t longest_ns = 0;  ///< 0: no bound
 };
 
-/// A dataset to read, as rank 0 tells the others.
+/// A dataset to read, as rank 0 sends it to the others.
 struct Step {
   std::uint64_t dataset = 0;
   std::uint64_t first_row = 0;
@@ -78,7 +79,7 @@ Status Parse(Wish& wish) {
   return Status::Ok();
 }
 
-/// Reads only when nobody else does. Threads that are made later inherit it. Where the kernel has no such class, the
+/// Reads only if no other process does. Threads that are made later inherit this. If the kernel has no such class, the
 /// scrub is like any other reader.
 void BeIdleReader() {
   (void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
@@ -118,7 +119,7 @@ class Scrub {
     const Step& step = steps_.at(dataset.path);
     lzy::VerifyRequest request{.from_disk = wish_.from_disk};
     request.portion = {.first = step.first_row, .most_bytes = step.most_bytes};
-    // What is read of a step that is stopped is read again.
+    // If a step is stopped, its data are read again.
     if (wish_.bytes_per_second == 0 && wish_.longest_ns == 0 && step.most_bytes == 0) request.portion->bytes_at_once = 256u << 20;
     request.encode = wish_.encoded;
     request.leave_written = true;
@@ -145,7 +146,7 @@ class Scrub {
     return report;
   }
 
-  /// The same context, held to the rate.
+  /// The same context, with the rate limit.
   lzy::Context Paced(const lzy::Context& given, std::function<bool()> stop) {
     lzy::Context paced{given.fs, given.comm, given.options};
     paced.share_page_cache = given.share_page_cache;
@@ -159,7 +160,7 @@ class Scrub {
     return paced;
   }
 
-  // Of a set, each process counts the members that it sees.
+  // In a set, each process counts the members that it sees.
   static lzy::Result<std::vector<std::uint64_t>> Sizes(lzy::ToolRun& run, const std::vector<DatasetRef>& datasets) {
     const auto size_of = [&](const std::string& path) {
       const auto stat = run.fs().Stat(path);
@@ -181,8 +182,8 @@ class Scrub {
     return sizes;
   }
 
-  // Without a catalogue, nobody knows what was read before. So that it is not the same each time, a run begins elsewhere each
-  // day, if need be inside of a dataset.
+  // Without a catalogue, it is not known what was read before. To vary the order, a run begins at another place each day,
+  // perhaps inside of a dataset.
   void BeginByDay(lzy::ToolRun& run, const std::vector<DatasetRef>& datasets, std::vector<lzy::ScrubCandidate>& candidates) {
     constexpr double kGoldenRatio = 0.618033988749895;  // of runs that are to read everything, but may be stopped
     wish_.limits.begin = lzy::TurnOfDay(wish_.limits.now, wish_.limits.share < 1 ? wish_.limits.share : kGoldenRatio);
@@ -224,7 +225,7 @@ class Scrub {
     return steps;
   }
 
-  /// What the catalogue knows, by path. Before that, it learns what below the PATHs is not protected any more.
+  /// The datasets in the catalogue, by path. First records which datasets below the PATHs are not protected any more.
   static std::map<std::string, lzy::CatalogDataset> Known(lzy::ToolRun& run, const std::vector<DatasetRef>& datasets) {
     std::map<std::string, lzy::CatalogDataset> known;
     lzy::Catalog* const catalog = run.books() ? run.books()->catalog() : nullptr;

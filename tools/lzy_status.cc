@@ -1,5 +1,5 @@
-// lzy-status: what the catalogue knows, on one screen: as `zpool status` ends, with the command to type next. Reads no
-// data. Rank 0 does the work; with --rescan, all ranks look at the sidecars below the PATHs first.
+// lzy-status: shows the contents of the catalogue on one screen, and at its end the command to type next, like `zpool
+// status`. Reads no data. Rank 0 does the work; with --rescan, all ranks first examine the sidecars below the PATHs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,11 +29,12 @@ using lzy::Result;
 using lzy::Status;
 
 constexpr std::int64_t kDay = 86'400'000'000'000;
-/// What counts as new damage.
+/// Damage of this period counts as new.
 constexpr std::int64_t kLately = 30 * kDay;
-// Of a list on the screen; --json has all.
+// The most entries of lists on the screen; --json has all.
 constexpr std::size_t kMostDatasets = 20, kMostDamage = 5, kMostEvents = 1000, kMostObjects = 3;
-// Of the HTML page: events, datasets whose sidecars are opened for a map, and names of objects of one damage.
+// The most entries of the HTML page: events, datasets whose sidecars are opened for a map, and names of objects of one
+// damage.
 constexpr std::size_t kMostPageEvents = 20'000, kMostMaps = 1000, kMostPageObjects = 6;
 
 struct Wish {
@@ -50,7 +51,7 @@ struct Shown {
   lzy::CatalogSummaryInput input;
   lzy::CatalogSummary summary;
   std::map<std::int64_t, std::vector<CatalogEvent>> damage;  ///< that lasts, by dataset
-  std::map<std::int64_t, CatalogEvent> losses;               ///< the same of what is not protected any more
+  std::map<std::int64_t, CatalogEvent> losses;               ///< the same for losses of protection
   lzy::Options options;
   std::vector<CatalogEvent> events;   ///< with --events
   std::vector<CatalogEvent> history;  ///< with --html: more of them
@@ -68,8 +69,8 @@ void Append(std::vector<T> from, std::vector<T>& to) {
   std::ranges::move(from, std::back_inserter(to));
 }
 
-// The PATHs as the catalogue knows them, without those that lie below others, so that nothing counts twice. A PATH may be a
-// file, a pattern or a directory. No PATH is everything: "".
+// The PATHs in the form of the catalogue, without those that lie below others, so that nothing counts twice. A PATH may be
+// a file, a pattern or a directory. No PATH means everything: "".
 std::vector<Asked> Outermost(const std::vector<std::string>& paths) {
   if (paths.empty()) return {{"", ""}};
   std::vector<Asked> all;
@@ -103,7 +104,7 @@ void Merge(std::vector<lzy::CatalogPlace>& places) {
   std::ranges::stable_sort(places, [](const auto& a, const auto& b) { return std::pair(a.lately, a.ever) > std::pair(b.lately, b.ever); });
 }
 
-// What the catalogue has of one PATH.
+// Reads the entries of one PATH from the catalogue.
 Status ReadOne(lzy::Catalog& catalog, const Asked& asked, const Wish& wish, Shown& out) {
   const auto& [path, real] = asked;
   LZY_ASSIGN_OR_RETURN(auto datasets, catalog.Datasets(real));
@@ -155,7 +156,7 @@ Result<Shown> Read(const lzy::ToolRun& run, const Wish& wish) {
 
 // -------------------------------------------------------------------------------------------------------------- words
 
-/// Sets `to` to the enumerator, up to `last`, that has this name. Whatever else the catalogue says changes nothing.
+/// Sets `to` to the enumerator, up to `last`, with this name. Does nothing for other texts.
 template <class Enum>
 void SetByName(const std::string& name, Enum last, Enum& to) {
   for (int i = 0; i <= static_cast<int>(last); ++i) {
@@ -190,7 +191,7 @@ const std::vector<CatalogEvent>& DamageOf(const Shown& shown, const CatalogDatas
   return at == shown.damage.end() ? none : at->second;
 }
 
-// What was protected, and is not any more; null: nothing of that kind.
+// The loss of protection of a dataset; null: none.
 const CatalogEvent* LossOf(const Shown& shown, const CatalogDataset& dataset) {
   const auto at = shown.losses.find(dataset.id);
   return at == shown.losses.end() ? nullptr : &at->second;
@@ -205,7 +206,8 @@ std::string StateTextOf(const Shown& shown, const CatalogDataset& dataset) {
   return lzy::StateText(report, lzy::Action::kVerify);
 }
 
-// The nodes that the next command for a set needs, if this one does not see all of it. Its sidecars tell, as far as any is here.
+// The nodes that the next command for a set needs, if this node does not see all of it. Uses the sidecars that are visible
+// here.
 std::vector<std::string> NodesOf(const CatalogDataset& dataset, const lzy::Options& options) {
   if (dataset.kind != "set") return {};
   const auto self = lzy::SelfCommunicator();
@@ -251,7 +253,7 @@ std::string NotIntactText(const Shown& shown) {
   return out;
 }
 
-// Those that are intact, and of which the last look advised something, as to record new times.
+// Datasets that are intact, but whose last check gave advice, for example to record new times.
 std::string IntactText(const Shown& shown) {
   std::string out;
   std::size_t count = 0;
@@ -293,7 +295,7 @@ std::string HeadText(const Shown& shown) {
   return out;
 }
 
-// What happened, without when and by which tool.
+// The event, without its time and tool.
 std::string WhatText(const CatalogEvent& event) {
   std::string what = event.what;
   if (event.what == "run") {
@@ -404,7 +406,7 @@ Json ToJson(const lzy::BlockMap& map) {
   return out;
 }
 
-// From the sidecars. Each dataset is looked at on its own, as if its path had been named.
+// Made from the sidecars. Each dataset is opened alone, as if its path had been named.
 Result<lzy::BlockMap> MapOf(const lzy::ToolRun& run, const CatalogDataset& dataset, const std::vector<CatalogEvent>& damage) {
   const auto self = lzy::SelfCommunicator();
   const auto fs = lzy::GuardedFileSystem(lzy::NamedBy(dataset.path));

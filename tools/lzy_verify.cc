@@ -15,13 +15,14 @@
 
 namespace {
 
-// Of a list on the screen; --json has all.
+// The most entries of a list on the screen; --json has all.
 constexpr std::size_t kMostFiles = 20;
 
-/// Files below `directory` that have no sidecar, as any rank sees them, without those of the catalogue. Collective.
+/// Files below `directory` without a sidecar, on any rank, except those in the catalogue. Collective.
 lzy::Result<std::vector<std::string>> Unprotected(lzy::ToolRun& run, const std::string& directory) {
   const auto mine = lzy::FindUnprotected(run.fs(), directory);
-  // What is not on this node may be on another one. That it cannot be listed was told when its datasets were looked for.
+  // If the directory is not on this node, it may be on another one. An error of listing was reported when its datasets were
+  // searched.
   LZY_ASSIGN_OR_RETURN(auto all, lzy::UniteRecords(run.comm(), mine.ok() ? *mine : std::vector<std::string>()));
   const std::string catalog = lzy::CatalogInUse(run.options());
   std::erase_if(all, [&](const std::string& path) { return lzy::IsOfCatalog(path, catalog); });
@@ -29,7 +30,7 @@ lzy::Result<std::vector<std::string>> Unprotected(lzy::ToolRun& run, const std::
   return std::vector<std::string>(once.begin(), once.end());
 }
 
-/// Says how many files nothing protects; `all`: names them, and they count. Collective.
+/// Reports how many files are not protected. `all`: names them, and they affect the exit code. Collective.
 void TellUnprotected(lzy::ToolRun& run, bool all) {
   lzy::Json list = lzy::Json::array();
   std::size_t count = 0;

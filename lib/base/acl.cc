@@ -10,9 +10,9 @@ constexpr std::uint32_t kVersion = 2;
 // Tags of entries.
 enum : std::uint16_t { kOwner = 0x01, kUser = 0x02, kOwnGroup = 0x04, kGroup = 0x08, kMask = 0x10, kOther = 0x20 };
 
-/// What an ACL allows, each from 0 to 7.
+/// The permissions that an ACL grants, each from 0 to 7.
 struct Allowed {
-  std::uint32_t group = 0;   ///< the file's own
+  std::uint32_t group = 0;   ///< the file's own group
   std::uint32_t mask = 7;
   std::uint32_t users = 7;   ///< all users of the list
   std::uint32_t groups = 7;  ///< all groups of the list
@@ -28,8 +28,8 @@ Acl WithoutExecute(Acl acl) {
   return acl;
 }
 
-// An entry of a user counts before those of groups. So a user of the list may be in the file's group, or be one of the
-// others; a member of a group of the list may be in the file's group, too, and then one of the two is enough.
+// Entries of users come before those of groups. So a listed user may be a member of the file's group, or one of the others.
+// A member of a listed group may be in the file's group, too; then one of the two entries is enough.
 std::uint32_t NarrowedMode(std::uint32_t mode, const Acl& acl) {
   constexpr std::uint32_t kOwnerAndSpecial = 07700;
   if (acl.empty()) return mode;
@@ -40,7 +40,7 @@ std::uint32_t NarrowedMode(std::uint32_t mode, const Acl& acl) {
   for (std::size_t at = kHeader; at < acl.size(); at += kEntry) {
     const std::uint32_t permissions = LoadLe<std::uint16_t>(acl.data() + at + kPermissions) & 7u;
     switch (LoadLe<std::uint16_t>(acl.data() + at)) {
-      case kOwner: case kOther: break;  // are in the mode
+      case kOwner: case kOther: break;  // these are in the mode
       case kUser: allowed.users &= permissions; break;
       case kOwnGroup: allowed.group = permissions; break;
       case kGroup: allowed.groups &= permissions; break;

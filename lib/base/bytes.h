@@ -1,6 +1,6 @@
 #pragma once
-// Explicit little-endian encoding. Everything that goes to disk or to another rank is written and read field by field
-// with these, never by copying structs. So formats depend on neither byte order nor padding (docs/format.md).
+// Explicit little-endian encoding. All data that go to disk or to another rank are written and read field by field with
+// these functions, never by copying structs. So formats depend on neither byte order nor padding (docs/format.md).
 // ByteWriter and ByteReader are not thread-safe; each belongs to one function.
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace lzy {
 using ByteSpan = std::span<const std::uint8_t>;
 using MutableByteSpan = std::span<std::uint8_t>;
 
-/// Stores an integer (or takes one from) sizeof(T) bytes, lowest byte first. No alignment is needed. Signed integers
-/// are two's complement.
+/// Store an integer to, or load it from, sizeof(T) bytes, lowest byte first. No alignment is needed. Signed integers are
+/// two's complement.
 template <class T>
 inline void StoreLe(std::uint8_t* to, T value) {
   for (std::size_t i = 0; i < sizeof(T); ++i)
@@ -50,7 +50,7 @@ class ByteWriter {
     if (bytes_.size() < size) bytes_.resize(size, 0);
   }
   std::size_t size() const { return bytes_.size(); }
-  /// What was written so far; move it out when done.
+  /// The bytes written so far. Move them out at the end.
   std::vector<std::uint8_t>& bytes() { return bytes_; }
 
  private:

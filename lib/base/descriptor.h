@@ -1,6 +1,6 @@
 #pragma once
-// A file descriptor that is closed at the end. For what reaches the operating system without a File: the file systems
-// of this room, shared memory (transport), calibration (tuning).
+// A file descriptor that closes itself. For code that calls the operating system without a File: the file systems of this
+// room, shared memory (transport), calibration (tuning).
 
 #include <unistd.h>
 
@@ -8,7 +8,8 @@
 
 namespace lzy {
 
-/// Owns a file descriptor and closes it. Move only; assignment swaps, so the old one closes with the other object.
+/// Owns a file descriptor and closes it. Move only. Assignment swaps, so the old descriptor is closed with the other
+/// object.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}

@@ -1,8 +1,8 @@
-// Names in directories: looking up, renaming, removing, listing. file_posix.cc and
-// file_attributes_posix.cc have the operations on open files.
+// Operations on names in directories: looking up, renaming, removing, listing. file_posix.cc and file_attributes_posix.cc
+// have the operations on open files.
 //
-// Functions in lzy::posix take a Place, so they serve both file systems. At the end is PosixFiles, the plain one: its
-// Places are paths relative to the working directory.
+// Functions in lzy::posix take a Place, so both file systems can use them. PosixFiles at the end is the plain file system:
+// its Places are paths relative to the working directory.
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ Result<Descriptor> OpenDirectory(const Place& directory, int follow) {
   return fd;
 }
 
-// As far as the system allows: both, else the group. Names and flags are those of fchownat.
+// Sets owner and group if the system allows it, else the group. Names and flags are those of fchownat.
 void TakeOverOwner(int at, const char* name, int flags, const FileStat& like) {
   if (fchownat(at, name, like.uid, like.gid, flags) != 0) (void)!fchownat(at, name, static_cast<uid_t>(-1), like.gid, flags);
 }
@@ -52,7 +52,7 @@ std::int64_t ToNs(const struct statx_timestamp& time) {
   return time.tv_sec * kNsPerSecond + time.tv_nsec;
 }
 
-// The kernel sets STATX_BTIME in the mask only if the file system knows when the file was made.
+// The kernel sets STATX_BTIME in the mask only if the file system knows the time of birth.
 FileStat ToFileStat(const struct statx& raw) {
   FileStat out;
   out.size = raw.stx_size;
@@ -72,8 +72,8 @@ FileStat ToFileStat(const struct statx& raw) {
   return out;
 }
 
-// Whether a list of the directory gives each file the inode that stat gives it. FUSE, overlays and exports of them may
-// give others, so only file systems count that are known to do it.
+// True if a list of the directory gives each file the same inode as stat. FUSE, overlays and exports of them may give
+// others, so only known file systems count.
 bool ListsInodes(int directory) {
   constexpr std::int64_t kLustre = 0x0BD00BD0;
   constexpr std::int64_t kKnown[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, TMPFS_MAGIC, kLustre};
@@ -83,7 +83,7 @@ bool ListsInodes(int directory) {
 
 }  // namespace
 
-// One statx instead of stat, because only statx tells the time of birth.
+// Uses statx instead of stat, because only statx returns the time of birth.
 Result<FileStat> posix::StatAt(int directory, const char* name, int flags, const std::string& path) {
   struct statx raw {};
   if (statx(directory, name, flags | AT_NO_AUTOMOUNT, STATX_BASIC_STATS | STATX_BTIME, &raw) != 0) {
@@ -114,15 +114,15 @@ Result<bool> posix::RenameIfAbsent(const Place& from, const Place& to) {
   if (renameat2(from.at(), from.name.c_str(), to.at(), to.name.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno == EEXIST) return false;
   if (errno != EINVAL && errno != ENOSYS) return failed(errno);
-  // NFS and older Lustre do not know the flag, but they make hard links, which fail if the name is taken. For a moment
-  // the file has both names. A crash then leaves the old one as debris.
+  // NFS and older Lustre do not support the flag, but they have hard links, and making one fails if the name exists. For a
+  // moment the file has both names. A crash then leaves the old one as debris.
   if (linkat(from.at(), from.name.c_str(), to.at(), to.name.c_str(), 0) == 0) {
     LZY_RETURN_IF_ERROR(Remove(from));
     return true;
   }
   if (errno == EEXIST) return false;
   if (errno != EPERM && errno != ENOSYS && errno != EOPNOTSUPP && errno != EMLINK) return failed(errno);
-  // No hard links either (FAT, some FUSE file systems): look, then rename. Two callers can race here.
+  // There are no hard links either (FAT, some FUSE file systems): look, then rename. Two callers can race here.
   auto there = Stat(to, /*follow=*/false);
   if (there.ok()) return false;
   if (there.status().code() != Code::kNotFound) return there.status();
@@ -186,14 +186,13 @@ Result<Attributes> posix::DirectoryAttributes(const Place& directory) {
 
 namespace {
 
-// False if the file system has no ACLs, or does not take this one.
+// False if the file system has no ACLs, or does not accept this one.
 bool StoreAcl(int fd, const char* name, const Attributes& attributes) {
   const auto acl = attributes.find(name);
   return acl != attributes.end() && fsetxattr(fd, name, acl->second.data(), acl->second.size(), 0) == 0;
 }
 
-// The directory is closed to all but the owner while it changes hands. ACLs that it has from the directory above are
-// removed.
+// Closes the directory to all but the owner while its owner changes. Removes ACLs that it has from the directory above.
 Status ChangeHands(int fd, const FileStat& like, const std::string& path) {
   if (fchmod(fd, like.mode & 0700) != 0) return SystemError(path, "change mode", errno);
   for (const char* const name : {kAccessAcl, kDefaultAcl}) {
@@ -204,7 +203,7 @@ Status ChangeHands(int fd, const FileStat& like, const std::string& path) {
   return Status::Ok();
 }
 
-// The mode that a directory gets. Its access ACL is stored, if it can be.
+// The mode for a directory. Stores its access ACL if possible.
 std::uint32_t ModeOfDirectory(int fd, const FileStat& like, const FileStat& is, const Attributes& attributes) {
   std::uint32_t mode = like.mode;
   if (is.uid != like.uid) mode &= ~04000u;
@@ -216,9 +215,9 @@ std::uint32_t ModeOfDirectory(int fd, const FileStat& like, const FileStat& is, 
 
 }  // namespace
 
-// By one descriptor, so all of it is about the same directory. A mode with set-group-ID goes with the group only. The
-// attributes come first, since the mode may forbid to write them; if they cannot be written, all else is set
-// nevertheless. A directory that has its owner and its ACLs is open all the time.
+// Uses one descriptor, so that everything concerns the same directory. A mode with set-group-ID is only valid with its
+// group. The attributes come first, because the mode may forbid writing them. If they cannot be written, everything else is
+// still set. A directory that has its owner and its ACLs already is never closed.
 Status posix::SetDirectory(const Place& directory, const FileStat& like, const Attributes& attributes) {
   const std::string& path = directory.path;
   LZY_ASSIGN_OR_RETURN(const Descriptor fd, OpenDirectory(directory, O_NOFOLLOW));
@@ -240,7 +239,7 @@ Status posix::SyncDirectory(const Place& place) {
   LZY_RETURN_IF_ERROR(CheckPath(place.path));
   Descriptor fd(Retry([&] { return openat(place.at(), place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (!fd.valid()) return SystemError(place.path, "open directory", errno);
-  // EINVAL: this file system does not sync directories. Nothing more can be done there.
+  // EINVAL: this file system cannot sync directories.
   if (Retry([&] { return fsync(fd.get()); }) != 0 && errno != EINVAL) return SystemError(place.path, "fsync", errno);
   return Status::Ok();
 }
@@ -250,7 +249,7 @@ Result<std::uint64_t> posix::FreeBytes(const Place& directory) {
       Retry([&] { return openat(directory.at(), directory.name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); }));
   struct statvfs system {};
   if (!fd.valid() || fstatvfs(fd.get(), &system) != 0) return SystemError(directory.path, "statvfs", errno);
-  // f_bavail, not f_bfree: blocks that are reserved for root are of no use to a user.
+  // f_bavail, not f_bfree: a user cannot use blocks that are reserved for root.
   return static_cast<std::uint64_t>(system.f_bavail) * system.f_frsize;
 }
 
@@ -288,8 +287,8 @@ Result<std::vector<std::string>> posix::List(const Place& place) {
   return names;
 }
 
-// What decides which file a path means: the machine, what is mounted, the root, the working directory, and the user.
-// Without one of these, the text is that of this process.
+// The meaning of a path depends on the machine, the mounts, the root, the working directory, and the user. If one of these
+// is not known, the text is unique to this process.
 std::string posix::View() {
   struct stat mounts {}, root {}, here {};
   std::array<char, PATH_MAX> directory{};
@@ -302,7 +301,7 @@ std::string posix::View() {
 
 namespace {
 
-// A path as it is: relative to the working directory if it is not absolute.
+// A path as given: relative to the working directory if it is not absolute.
 Place Here(const std::string& path) {
   return {nullptr, path, path};
 }
@@ -340,7 +339,7 @@ class PosixFiles final : public FileSystem {
   Result<std::string> Resolve(const std::string& path, int symlinks_left);
 };
 
-// Tries the last component first, so a path that exists needs no access to what is above it.
+// Tries the last component first, so an existing path needs no access to the directories above it.
 Status PosixFiles::MakeDirectories(const std::string& path) {
   LZY_RETURN_IF_ERROR(CheckPath(path));
   const std::string parent = DirectoryOf(path);
@@ -351,7 +350,7 @@ Status PosixFiles::MakeDirectories(const std::string& path) {
       error = mkdir(path.c_str(), 0777) == 0 ? 0 : errno;
     }
     if (error != 0) {
-      // mkdir fails with EEXIST if the directory is there, but also with EROFS or EACCES. So look whether it is there.
+      // mkdir fails with EEXIST if the directory exists, but also with EROFS or EACCES. So check whether it exists.
       struct stat raw {};
       if (stat(path.c_str(), &raw) == 0 && S_ISDIR(raw.st_mode)) return Status::Ok();
       return SystemError(path, "make directory", error);
@@ -374,7 +373,7 @@ Result<std::string> PosixFiles::Resolve(const std::string& path, int symlinks_le
   const std::string last = JoinPath(directory.get(), BaseNameOf(path));
   std::string target(PATH_MAX, '\0');
   ssize_t length = readlink(last.c_str(), target.data(), target.size());
-  if (length < 0) return last;  // no link: nothing has this name yet
+  if (length < 0) return last;  // no link: the name does not exist yet
   if (symlinks_left == 0) return SystemError(path, "resolve", ELOOP);
   target.resize(static_cast<std::size_t>(length));
   return Resolve(target.starts_with('/') ? target : JoinPath(directory.get(), target), symlinks_left - 1);

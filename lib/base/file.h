@@ -1,9 +1,9 @@
 #pragma once
-// Files and directories as the layers above see them: the interfaces `File` and `FileSystem`.
+// The interfaces `File` and `FileSystem`, through which all rooms use files and directories.
 //
-// Everything in lib/ reaches storage through these two, so tests can put a file system below it that is in memory,
-// that records, or that fails on purpose. There are two real ones:
-//  - `PosixFileSystem()`: for programs (MPI-IO layer, C API). Symbolic links are followed as in any program.
+// All code in lib/ uses storage through these two, so tests can replace it by a file system that is in memory, that records
+// operations, or that fails on purpose. There are two real ones:
+//  - `PosixFileSystem()`: for programs (MPI-IO layer, C API). Follows symbolic links as any program does.
 //  - `GuardedFileSystem()`: for tools that root may run in directories of other users (docs/design/hooks.md §10).
 //
 // Offsets, lengths and sizes are bytes. Times are nanoseconds since 1970-01-01 UTC. All functions are local to the
@@ -27,7 +27,7 @@
 
 namespace lzy {
 
-/// What `stat` says, as far as lzy needs it. Times are nanoseconds since the epoch.
+/// The fields of `stat` that lzy needs. Times are nanoseconds since the epoch.
 struct FileStat {
   std::uint64_t size = 0;
   std::uint64_t device = 0;
@@ -49,7 +49,7 @@ struct FileStat {
   LZY_FIELDS(size, device, inode, mtime_ns, atime_ns, ctime_ns, birth_ns, mode, uid, gid, links, type)
 };
 
-/// Extended attributes: values by names, which begin with "user.".
+/// Extended attributes: values by name. Names begin with "user.".
 using Attributes = std::map<std::string, std::string>;
 
 enum class OpenMode {
@@ -59,53 +59,51 @@ enum class OpenMode {
   kCreateNew,   ///< read-write; must not exist
 };
 
-/// Somebody who holds the lock of a file.
+/// The holder of a file's lock.
 struct LockHolder {
-  std::int64_t process = 0;  ///< as the file system tells it, perhaps of another node; 0: it does not tell
+  std::int64_t process = 0;  ///< process ID as the file system reports it, perhaps of another node; 0: unknown
 };
 
 /// One open file. Its descriptor is closed when the object is destroyed. Methods may be called from several threads.
 class File {
  public:
   virtual ~File() = default;
-  /// Reads `to.size()` bytes, or as many as there are up to the end of the file. Returns the count.
-  /// kUnreadable: the medium does not yield the range (EIO, and the codes of Linux for bad media under O_DIRECT). It is
-  /// said of the whole range, even if a part of it could be read.
+  /// Reads `to.size()` bytes, or up to the end of the file. Returns the count. kUnreadable: the medium cannot read the
+  /// range (EIO, and the codes of Linux for bad media under O_DIRECT). This concerns the whole range, even if a part of it
+  /// was readable.
   virtual Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) = 0;
-  /// The same, but past the page cache if the system allows it: by O_DIRECT, else by dropping the cached pages first.
-  /// Bytes of `to` beyond the returned count are undefined.
+  /// The same, but past the page cache if the system allows it: by O_DIRECT, else by dropping the cached pages first. Bytes
+  /// of `to` beyond the returned count are undefined.
   virtual Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) = 0;
-  /// A hint: all of the file will be read, about from its beginning to its end.
+  /// A hint: the whole file will be read, roughly from its beginning to its end.
   virtual void ExpectReading() {}
-  /// The first offset, from `offset` on, where something is stored: all before it are holes, which read as zeros. The
-  /// largest number if there is none; `offset` if the file system cannot tell. Some file systems know only what was
-  /// synced.
+  /// The first offset, from `offset` on, with stored data. Everything between is a hole, which reads as zeros. The largest
+  /// number if there is none; `offset` if the file system does not know. Some file systems know only synced data.
   virtual std::uint64_t NextData(std::uint64_t offset) { return offset; }
   /// Writes all of `from` and extends the file if needed. After an error, any part of it may have been written.
   virtual Status WriteAt(std::uint64_t offset, ByteSpan from) = 0;
-  /// A hint: begins to bring what was written in this range to the device, and does not wait for it.
+  /// A hint: starts writing this range to the device, without waiting.
   virtual void StartWriting(std::uint64_t offset, std::uint64_t length) { (void)offset, (void)length; }
   virtual Status Truncate(std::uint64_t size) = 0;
   /// When this returns ok, data and size are on stable storage. A new name also needs FileSystem::SyncDirectory.
   virtual Status Sync() = 0;
   virtual Result<FileStat> Stat() = 0;
-  /// What Stat() said when the file was opened. Where that is remembered, it needs no operation.
+  /// The Stat() of the moment of opening. Costs no operation if the implementation remembers it.
   virtual Result<FileStat> StatAtOpening() { return Stat(); }
-  /// Whether every change after a Stat() shows in the mtime of the next one, however soon it comes. Most file systems
-  /// stamp by the tick of the clock, which is some milliseconds. Linux 6.13 and later stamps more finely if somebody
-  /// has looked at the last stamp.
+  /// True if every change after a Stat() changes the mtime of the next Stat(), however soon it comes. Most file systems use
+  /// the tick of the clock, some milliseconds. Linux 6.13 and later use a finer time if somebody has read the last mtime.
   virtual bool StampsEveryChange() { return false; }
   /// Sets access and modification time.
   virtual Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) = 0;
   /// The POSIX access ACL in the system's own encoding (extended attribute system.posix_acl_access). Empty if the file
   /// has none beyond its mode. With an ACL, the group bits of Stat().mode are the mask of the ACL, not the group's.
   virtual Result<std::vector<std::uint8_t>> AccessAcl() = 0;
-  /// Gives this file the owner, ACL and mode of `like`, without execute and special bits. At no moment can anybody
-  /// open it whom `like` keeps out. Setting the owner needs privilege and is best effort. If the group cannot be set or
-  /// the ACL cannot be stored, access is narrower than that of `like`, never wider.
+  /// Gives this file the owner, ACL and mode of `like`, without execute and special bits. At no moment can anybody open it
+  /// who has no access to `like`. Setting the owner needs privilege and is best effort. If the group cannot be set or the
+  /// ACL cannot be stored, access is narrower than that of `like`, never wider.
   virtual Status CopyAccess(File& like) = 0;
-  /// Gives this file a recorded mode (07777) and, as far as the system allows, a recorded owner and group. If the group
-  /// cannot be set, its bits are not granted. For files that are made again when no original is left to copy from.
+  /// Gives this file a recorded mode (07777) and, if the system allows it, a recorded owner and group. If the group cannot
+  /// be set, its bits are not granted. For files that are made again without an original to copy from.
   virtual Status SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) = 0;
   /// Extended attributes of the name space `user`, by name. Empty if the file system has none.
   virtual Result<Attributes> UserAttributes() { return Attributes(); }
@@ -114,22 +112,22 @@ class File {
     (void)attributes;
     return Status::Ok();
   }
-  /// Takes the advisory write lock (OFD) on the whole file, without waiting. The file must be open for writing.
-  /// kBusy: another open file description holds it, possibly one of this process. kNotFound: another node has replaced or
-  /// removed the file. Released when this File is destroyed, or when the process dies.
+  /// Takes the advisory write lock (OFD) on the whole file, without waiting. The file must be open for writing. kBusy:
+  /// another open file description holds the lock, possibly one of this process. kNotFound: another node has replaced or
+  /// removed the file. The lock is released when this File is destroyed, or when the process dies.
   virtual Status Lock() = 0;
-  /// Who else holds that lock, if anybody does: another open file description, possibly one of this process. Takes no lock,
-  /// and needs a file that is open for reading only. Nothing, too, if the file system cannot tell.
+  /// The other holder of this lock, if any: another open file description, possibly one of this process. Takes no lock. The
+  /// file may be open for reading only. nullopt also if the file system cannot tell.
   virtual std::optional<LockHolder> FindLockHolder() { return std::nullopt; }
   /// The path as the caller gave it, for messages. The file may have another name by now.
   virtual const std::string& path() const = 0;
-  /// The system's descriptor, for another process that is to read this very file. It is closed with this object. -1: this
-  /// file has none.
+  /// The system's descriptor, for another process that must read exactly this file. It is closed with this object. -1:
+  /// there is none.
   virtual int SystemDescriptor() const { return -1; }
 };
 
-/// A file that is only read: what changes a file is refused, and so is what a subclass does not have. For what has
-/// the bytes of a file, or its attributes, without being one.
+/// A base for objects that provide only the bytes or attributes of a file. Refuses all changes, and everything that a
+/// subclass does not implement.
 class ReadOnlyFile : public File {
  public:
   explicit ReadOnlyFile(std::string path) : path_(std::move(path)) {}
@@ -151,12 +149,12 @@ class ReadOnlyFile : public File {
   const std::string path_;
 };
 
-/// An entry of a directory, as far as the list of the directory tells.
+/// An entry of a directory, with the information in the list of the directory.
 struct DirectoryEntry {
   std::string name;
-  /// The inode of its Stat(), without following a link. 0: the list does not tell, or not for sure.
+  /// The inode as in Stat() without following a link. 0: the list has none, or it is not reliable.
   std::uint64_t inode = 0;
-  /// Whether it was a regular file. False if the list does not tell.
+  /// True if it was a regular file. False also if the list does not say.
   bool regular = false;
 };
 
@@ -169,12 +167,12 @@ class FileSystem {
   /// symbolic link in the last component is refused. `create_mode`: permissions of a file that is made (umask applies).
   virtual Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow = true,
                                              std::uint32_t create_mode = 0600) = 0;
-  /// kNotFound if there is nothing of the name.
+  /// kNotFound if the name does not exist.
   virtual Result<FileStat> Stat(const std::string& path, bool follow = true) = 0;
-  /// Replaces what has the name `to`, in one step.
+  /// Renames `from` to `to`, and replaces an existing `to` in one step.
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
-  /// Renames only if nothing has the name `to`; otherwise returns false and does nothing. It is one step if the file
-  /// system can rename in this way or make hard links. On others it looks first, so two callers can race.
+  /// Renames only if `to` does not exist; otherwise returns false and does nothing. This is one step if the file system has
+  /// such a rename, or hard links. Otherwise it checks first, so two callers can race.
   virtual Result<bool> RenameIfAbsent(const std::string& from, const std::string& to) = 0;
   /// Removes a file, not a directory. kNotFound if there is none.
   virtual Status Remove(const std::string& path) = 0;
@@ -182,16 +180,16 @@ class FileSystem {
   virtual Status SyncDirectory(const std::string& path) = 0;
   /// Names in the directory (no "." and ".."), sorted.
   virtual Result<std::vector<std::string>> List(const std::string& path) = 0;
-  /// The same, and what the list tells besides. No operation for each name.
+  /// The same, with the other information in the list. Costs no operation for each name.
   virtual Result<std::vector<DirectoryEntry>> ListEntries(const std::string& path);
-  /// Opens for reading what a list just told to be a regular file, so nobody looks again what it is before it is opened.
-  /// No link is followed.
+  /// Opens an entry for reading that a list has just reported as a regular file, without another stat before the open.
+  /// Follows no link.
   virtual Result<std::unique_ptr<File>> OpenListed(const std::string& path) {
     return Open(path, OpenMode::kRead, /*follow=*/false);
   }
-  /// Like mkdir -p. Directories that are made are durable.
+  /// Like mkdir -p. Makes new directories durable.
   virtual Status MakeDirectories(const std::string& path) = 0;
-  /// The text of a symbolic link. kInvalidArgument: it is none.
+  /// The text of a symbolic link. kInvalidArgument if it is not a link.
   virtual Result<std::string> ReadLink(const std::string& path) {
     return Status(Code::kInvalidArgument, path + ": is no symbolic link");
   }
@@ -201,12 +199,12 @@ class FileSystem {
     (void)text, (void)like;
     return {Code::kIo, path + ": this file system has no symbolic links"};
   }
-  /// Makes `path` a further name of the file `of`. Nothing may have it yet. Links are not followed.
+  /// Makes `path` another name of the file `of`. `path` must not exist. Links are not followed.
   virtual Status MakeHardLink(const std::string& of, const std::string& path) {
     (void)of;
     return {Code::kIo, path + ": this file system has no hard links"};
   }
-  /// Those of a directory. Empty if the file system has none.
+  /// Extended attributes of a directory. Empty if the file system has none.
   virtual Result<Attributes> DirectoryAttributes(const std::string& path) {
     (void)path;
     return Attributes();
@@ -217,19 +215,19 @@ class FileSystem {
     (void)path, (void)like, (void)attributes;
     return Status::Ok();
   }
-  /// Bytes that this user can still write to the directory's file system. If nobody can tell, the largest number.
+  /// Bytes that this user can still write to the directory's file system. The largest number if this is not known.
   virtual Result<std::uint64_t> FreeBytes(const std::string& directory) {
     (void)directory;
     return std::numeric_limits<std::uint64_t>::max();
   }
-  /// The absolute path without symbolic links. The last component need not exist; for a dangling link, this is where
-  /// the link points to.
+  /// The absolute path without symbolic links. The last component need not exist. For a dangling link, this is the path
+  /// that the link points to.
   virtual Result<std::string> RealPath(const std::string& path) = 0;
-  /// Processes of one machine for which this is the same see the same files under the same paths, relative ones too.
-  /// If that cannot be told, it is a text of this process alone.
+  /// Identifies the view of the files. Processes of one machine with equal View() see the same files under the same paths,
+  /// including relative ones. If this cannot be determined, the text is unique to this process.
   virtual std::string View();
 
-  /// What a layer above remembers of this file system: one object of each type, made at first use. It lives as long as
+  /// Data that a higher room keeps for this file system: one object of each type, made at first use. It lives as long as
   /// the file system. Thread-safe; the object must be, too.
   template <class T>
   T& Memo() {
@@ -240,7 +238,7 @@ class FileSystem {
   }
 
  protected:
-  /// For a file system whose past can change, as in tests.
+  /// For a file system whose state can go back, as in tests.
   void ForgetMemos() {
     std::lock_guard lock(memo_mutex_);
     memos_.clear();
@@ -253,27 +251,28 @@ class FileSystem {
 
 /// The operating system's file system. Lives until the process ends; thread-safe.
 FileSystem& PosixFileSystem();
-/// The same for tools, which root may run in directories where another user can plant anything (docs/design/hooks.md §10,
-/// "Hostile directories"). `named` is what the user named: files, directories, and those that patterns begin in.
-/// Thread-safe.
+/// A file system for tools, which root may run in directories where other users create names (docs/design/hooks.md §10,
+/// "Hostile directories"). `named` has the paths that the user named: files, directories, and the directories in which
+/// patterns begin. Thread-safe.
 ///  - Links in `named` are followed, once. Below that no link is followed (kIo), except links to directories that the
 ///    user owns, unless the user is root.
-///  - A directory stays what it was at the first look, whatever gets its name later.
+///  - A directory stays the one that was opened first, even if another one gets its name.
 ///  - Root follows another user's link only to something that this other user owns.
-///  - Root does not write to a file of several names if other users may have given it one of them.
-///  - Outside of what was named, root opens and changes files only in directories of the same owners.
+///  - Root does not write to a file with several names if another user may have made one of them.
+///  - Outside of the named paths, root opens and changes files only in directories with the same owners.
 std::unique_ptr<FileSystem> GuardedFileSystem(const std::vector<std::string>& named);
 
-/// Whether two processes see the same file or directory, by what each of them sees. Inodes of node-local disks may be the
-/// same by chance; times are not.
+/// True if the stats of two processes are those of one file or directory. Inodes of node-local disks may be the same by
+/// chance; times are not.
 inline bool LooksSame(const FileStat& a, const FileStat& b) {
   return a.inode == b.inode && a.size == b.size && a.mtime_ns == b.mtime_ns && a.birth_ns == b.birth_ns;
 }
 
-/// Whether there is a directory of this name; links are followed. Not to tell what is missing from what cannot be seen.
+/// True if there is a directory of this name; links are followed. False also if it cannot be examined.
 bool IsDirectory(FileSystem& fs, const std::string& path);
 
-/// "dir" of "dir/name" ("." if there is none) and "name". Trailing slashes do not count; the root is "/" and "".
+/// The directory and the name: "dir" ("." if there is none) and "name" of "dir/name". Trailing slashes do not count; the
+/// root is "/" and "".
 std::string DirectoryOf(const std::string& path);
 std::string BaseNameOf(const std::string& path);
 /// dir + "/" + name, without doubling slashes; `name` alone if dir is empty or ".".
@@ -290,17 +289,17 @@ Status ReadExactly(File& file, std::uint64_t offset, MutableByteSpan to);
 
 inline constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 
-/// Whether a file has the mtime that it was given. Some file systems keep whole seconds only, of all times.
+/// True if a file has the mtime that was set. Some file systems keep only whole seconds, of all times.
 constexpr bool HasMtime(const FileStat& file, std::int64_t given) {
   const std::int64_t rest = (given % kNsPerSecond + kNsPerSecond) % kNsPerSecond;
   return file.mtime_ns == given || (file.ctime_ns % kNsPerSecond == 0 && file.mtime_ns == given - rest);
 }
 
-/// The clock that file systems stamp mtime with (ns since the epoch), and its granularity (nominal: ticks can be late).
-/// A file that changed after somebody looked at its times may have a finer stamp, ahead of this clock (Linux 6.13).
+/// The clock with which file systems set mtime (ns since the epoch), and its granularity (nominal: ticks can be late). If a
+/// file changed after somebody read its times, it may have a finer mtime, ahead of this clock (Linux 6.13).
 std::int64_t CoarseNowNs();
 std::int64_t CoarseGranularityNs();
-/// Wall-clock time (ns since 1970). For people, and to tell two commits of one number, or two sets of one name, apart. No
+/// Wall-clock time (ns since 1970). For users, and to distinguish two commits of one number, or two sets of one name. No
 /// verdict on a block depends on it.
 std::int64_t WallClockNs();
 

@@ -1,4 +1,4 @@
-// What is known of an open file beside its bytes: size and times, owner, mode and ACL. file_posix.cc has its bytes.
+// Attributes of one open file: size and times, owner, mode and ACL. file_posix.cc handles its bytes.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -31,8 +31,8 @@ timespec FromNs(std::int64_t ns) {
 
 namespace {
 
-// Whether this is one of the local file systems, whose stamps are all made by this kernel. On a network file system the
-// server or another client makes stamps, so a test here says nothing about them.
+// True for the local file systems whose times only this kernel sets. On a network file system the server or another client
+// sets times, so a test on this machine proves nothing.
 bool HasLocalStamps(int fd) {
   struct statfs about {};
   if (fstatfs(fd, &about) != 0) return false;
@@ -40,8 +40,8 @@ bool HasLocalStamps(int fd) {
   return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == TMPFS_MAGIC || type == BTRFS_SUPER_MAGIC;
 }
 
-// Changes a file without a name twice and compares the stamps. If the clock ticked between the two changes, the stamps
-// differ anyway; then the attempt says nothing and is repeated.
+// Changes a file without a name twice and compares the times. If the clock ticked between the two changes, the times differ
+// in any case; then the attempt is repeated.
 bool TellsChangesOfOneTick(int at, const std::string& directory) {
   const Descriptor file(Retry([&] { return openat(at, directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); }));
   if (!file.valid()) return false;
@@ -61,8 +61,8 @@ bool TellsChangesOfOneTick(int at, const std::string& directory) {
 
 }  // namespace
 
-// Measured once for each device and remembered for the life of the process. The test file is made in the directory of
-// this file, which is checked to be on the same device: a mount point or a symbolic link may lie between.
+// Measured once for each st_dev and remembered until the process ends. The test file is made in the directory of this file.
+// The function checks that both have the same st_dev, because a mount point or a symbolic link may lie between.
 bool PosixFile::StampsEveryChange() {
   static std::mutex mutex;
   static std::map<dev_t, bool> known;
@@ -79,15 +79,16 @@ bool PosixFile::StampsEveryChange() {
   return known[about.st_dev] = TellsChangesOfOneTick(place->at(), directory);
 }
 
-// The server is asked: whether somebody has changed the file is what this is for. If it does not know the file any more, what this node
-// knows of it is what it was.
+// Asks the server, to learn whether somebody has changed the file. If the server no longer knows the file, the data of this
+// node describe it as it was.
 Result<FileStat> PosixFile::Stat() {
   auto asked = StatAt(fd_.get(), "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, path());
   return asked.ok() ? asked : StatAt(fd_.get(), "", AT_EMPTY_PATH, path());
 }
 
-// What is on a device of this node, in its memory, or put together from these is changed by this node alone, or by a cluster file
-// system that keeps its nodes alike. All others have no device number of a kind of device.
+// False for files on a block device of this node, in its memory, or on file systems built from these: only this node
+// changes them, or a cluster file system that keeps its nodes consistent. All other file systems have no st_dev of a block
+// device.
 bool PosixFile::may_see_late() {
   constexpr std::int64_t kZfs = 0x2FC12FC1, kBcachefs = 0xCA451A4E;
   constexpr std::int64_t kLocal[] = {TMPFS_MAGIC, RAMFS_MAGIC, BTRFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, kZfs, kBcachefs};
@@ -96,8 +97,9 @@ bool PosixFile::may_see_late() {
   return fstatfs(fd_.get(), &about) != 0 || std::ranges::count(kLocal, static_cast<std::int64_t>(about.f_type)) == 0;
 }
 
-// An open is when clients of NFS and sshfs look again. A sync makes those of GlusterFS do so (10.3: it may take the second for which
-// another node keeps its lock after it wrote). An error of a sync is told only once, so it is not for this call to swallow.
+// An open makes clients of NFS and sshfs ask the server again. A sync does so on GlusterFS (10.3: it may wait a second, as
+// long as another node keeps its lock after a write). The kernel reports an error of a sync only once, so this function
+// must return it.
 Status PosixFile::Refresh() {
   const std::string self = fmt::format("/proc/self/fd/{}", fd_.get());
   const Descriptor again(Retry([&] { return open(self.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); }));
@@ -107,7 +109,7 @@ Status PosixFile::Refresh() {
   return Error("fsync", errno);
 }
 
-// Clients of CephFS and others keep pages until the server takes them back, which may be later than this node is told of the change.
+// Clients of CephFS and others keep pages until the server revokes them, perhaps after this node saw the change.
 void PosixFile::ForgetPages() {
   posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED);
 }
@@ -130,7 +132,7 @@ Result<Acl> ReadAcl(int fd, const char* name, const std::string& path) {
   return acl;
 }
 
-// The kernel gives all names of all name spaces, each ended by a NUL. A list that grows meanwhile is an error.
+// The kernel lists all names of all name spaces, each ended by a NUL. If the list grows meanwhile, this is an error.
 Result<Attributes> UserAttributes(int fd, const std::string& path) {
   Attributes attributes;
   std::string names(XATTR_LIST_MAX, '\0');
@@ -154,7 +156,7 @@ Status SetUserAttributes(int fd, const std::string& path, const Attributes& attr
     if (fsetxattr(fd, name.c_str(), value.data(), value.size(), 0) == 0) continue;
     const int error = errno;
     if (error == EOPNOTSUPP || error == ENOSYS) continue;
-    // A mode that forbids writing does not matter if it is there already.
+    // If the attribute has this value already, a mode that forbids writing does not matter.
     std::string there(value.size() + 1, '\0');
     const ssize_t length = fgetxattr(fd, name.c_str(), there.data(), there.size());
     if (length == static_cast<ssize_t>(value.size()) && there.compare(0, value.size(), value) == 0) continue;
@@ -172,8 +174,8 @@ Result<FileStat> PosixFile::ChangeOwner(const FileStat& want) {
   LZY_ASSIGN_OR_RETURN(FileStat have, Stat());
   if (have.uid == want.uid && have.gid == want.gid) return have;
   // Refused without privilege (EPERM), or for ids that a user name space does not know (EINVAL). A user may still set a
-  // group of their own, hence the second attempt. What counts is what stat says afterwards: some file systems accept
-  // the call and ignore it.
+  // group of their own, hence the second attempt. Only stat shows the result, because some file systems accept the call and
+  // ignore it.
   if (fchown(fd_.get(), want.uid, want.gid) != 0 && fchown(fd_.get(), static_cast<uid_t>(-1), want.gid) != 0 &&
       errno != EPERM && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS) {
     return Error("change owner", errno);
@@ -181,8 +183,8 @@ Result<FileStat> PosixFile::ChangeOwner(const FileStat& want) {
   return Stat();
 }
 
-// The order of steps keeps everybody out whom `like` keeps out: first close the file to all but the owner, then change
-// owner and ACL, and open it last.
+// The order of steps keeps out everybody without access to `like`: close the file to all but the owner, change owner and
+// ACL, then set the final mode.
 Status PosixFile::CopyAccess(File& like) {
   constexpr std::uint32_t kReadWriteBits = 0666, kOwnerBits = 0600;
   LZY_ASSIGN_OR_RETURN(const FileStat want, like.Stat());
@@ -193,7 +195,7 @@ Status PosixFile::CopyAccess(File& like) {
   std::uint32_t mode = want.mode & kReadWriteBits;
   if (have.uid == want.uid && have.gid == want.gid && have.mode == mode && have_acl == want_acl) return Status::Ok();
 
-  // Closed to all but the owner while it changes hands. The file may have an ACL from the directory's default ACL.
+  // Closed to all but the owner while the owner changes. The file may have an ACL from the directory's default ACL.
   LZY_RETURN_IF_ERROR(ChangeMode(have.mode & mode & kOwnerBits));
   if (!have_acl.empty() && fremovexattr(fd_.get(), kAccessAcl) != 0 && errno != ENODATA) {
     return Error("remove ACL", errno);
@@ -214,7 +216,7 @@ Status PosixFile::SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t
   want.gid = gid;
   LZY_RETURN_IF_ERROR(ChangeMode(mode & 0700));
   LZY_ASSIGN_OR_RETURN(const FileStat have, ChangeOwner(want));
-  // Set-user-ID and set-group-ID are granted only if the recorded owner and group could be set: with another owner they
+  // Set-user-ID and set-group-ID are granted only if the recorded owner and group could be set. With another owner they
   // would give that owner's rights to everybody.
   std::uint32_t allowed = mode & 01777;
   if (have.uid == uid) allowed |= mode & 04000;

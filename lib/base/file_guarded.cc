@@ -1,9 +1,9 @@
 // Files in directories that other users may write to (docs/design/hooks.md §10, "Hostile directories").
 //
-// Root runs the tools in directories whose owners may swap any name at any time, between a check and a use. So names
-// are resolved component by component, each by the descriptor of the previous one (`Follow`). A directory is then used
-// by its descriptor (`Directory`), and every operation takes a name within one (`SpotOf`, `TrustedSpotOf`). Each check
-// is made on the object that is used afterwards, never on a path that is resolved again.
+// Root runs the tools in directories whose owners may exchange any name at any time, between a check and a use. So names
+// are resolved component by component, each by the descriptor of the previous one (`Follow`). A directory is then used by
+// its descriptor (`Directory`), and every operation takes a name within one (`SpotOf`, `TrustedSpotOf`). Each check
+// examines the object that is used afterwards, never a path that is resolved again.
 //
 // openat2(RESOLVE_NO_SYMLINKS) would do a part of this, but old kernels do not have it.
 #include <sys/stat.h>
@@ -28,15 +28,15 @@ using posix::Place;
 using posix::Retry;
 using posix::SystemError;
 
-constexpr std::size_t kMostDirectories = 64;  // held open, beside those in use
+constexpr std::size_t kMostDirectories = 64;  // held open, apart from those in use
 constexpr std::uint32_t kOthersMayWrite = 0022;  // permission bits of group and others
 
 bool IsRoot() {
   return geteuid() == 0;
 }
 
-/// One spelling for each path, so that it can be a key: without doubled slashes, "." and trailing slashes. ".." stays,
-/// because "a/.." is not "." if `a` is a link.
+/// A unique spelling of each path, for use as a key: without doubled slashes, "." and trailing slashes. ".." stays, because
+/// "a/.." is not "." if `a` is a link.
 std::string Normal(const std::string& path) {
   std::string out = path.starts_with('/') ? "/" : "";
   for (const std::string& component : Components(path)) {
@@ -52,9 +52,8 @@ Status LinkRefused(const std::string& path) {
                     "others could lead to another file the next time");
 }
 
-/// Opens what has this name in a directory, as O_PATH: this reads nothing and does nothing to a device or FIFO. A link
-/// is opened itself, not followed. O_DIRECTORY comes first because it makes the kernel mount what is mounted on
-/// demand.
+/// Opens a name in a directory with O_PATH: this reads nothing and has no effect on a device or FIFO. Opens a link itself,
+/// without following it. Tries O_DIRECTORY first, which makes the kernel mount directories that are mounted on demand.
 Descriptor Look(int directory, const std::string& name) {
   constexpr int kFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
   Descriptor found(Retry([&] { return openat(directory, name.c_str(), kFlags | O_DIRECTORY); }));
@@ -62,16 +61,16 @@ Descriptor Look(int directory, const std::string& name) {
   return Descriptor(Retry([&] { return openat(directory, name.c_str(), kFlags); }));
 }
 
-/// Whether there is a link of this name, without following it.
+/// True if the name is a link.
 bool IsLinkAt(const Place& place) {
   struct stat raw {};
   return fstatat(place.at(), place.name.c_str(), &raw, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(raw.st_mode);
 }
 
-/// What a path leads to through links, and its path without links.
+/// The object at the end of a path, through links, and its path without links.
 struct Target {
-  Descriptor parent;  ///< the directory it is in; invalid for what has no name of its own: "/", "." and ".."
-  Descriptor self;    ///< the object itself; invalid: nothing has this name
+  Descriptor parent;  ///< the directory of the object; invalid for an object without a name of its own: "/", "." and ".."
+  Descriptor self;    ///< the object itself; invalid: the name does not exist
   std::string real;
 };
 
@@ -84,8 +83,8 @@ Result<std::string> TextOf(const Descriptor& link, const std::string& path) {
   return text;
 }
 
-/// Root follows another user's link only to something that this user owns. Otherwise, whoever can make a link could
-/// make root write anywhere. If the link leads to nothing yet, the owner of the directory counts.
+/// Root follows another user's link only to an object that this user owns. Otherwise, anybody who can make a link could
+/// make root write anywhere. If the target does not exist yet, the owner of its directory counts.
 Status CheckLinkOwner(const struct stat& link, const Target& target, const std::string& path) {
   if (!IsRoot() || link.st_uid == 0) return Status::Ok();
   struct stat what {};
@@ -98,8 +97,8 @@ Status CheckLinkOwner(const struct stat& link, const Target& target, const std::
                             path, link.st_uid, what.st_uid, target.real));
 }
 
-/// Whether only root can have put what is in this directory where it is: in it and above it, nobody else may rename or
-/// replace what root made.
+/// True if only root can have arranged this directory: in it and above it, no other user may rename or replace objects of
+/// root.
 bool OnlyRootArranges(int directory) {
   const auto open = [](int at, const char* name) {
     return Descriptor(Retry([&] { return openat(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC); }));
@@ -116,9 +115,9 @@ bool OnlyRootArranges(int directory) {
   return false;
 }
 
-/// Goes along `path` from the directory `from` (real path `from_real`), component by component. Each is opened by the
-/// descriptor of the previous one, so names that are swapped meanwhile make no difference. Links are followed, at most
-/// `links_left` deep, and their owners are checked. The last component need not exist. `shown` is for messages.
+/// Resolves `path` from the directory `from` (real path `from_real`), component by component. Opens each by the descriptor
+/// of the previous one, so exchanged names have no effect. Follows at most `links_left` links, and checks their owners. The
+/// last component need not exist. `shown` is for messages.
 Result<Target> Follow(int from, const std::string& from_real, const std::string& path, int links_left,
                       const std::string& shown) {
   const bool absolute = path.starts_with('/');
@@ -136,7 +135,7 @@ Result<Target> Follow(int from, const std::string& from_real, const std::string&
     next.real = up ? DirectoryOf(at.real) : JoinPath(at.real, name);
     struct stat raw {};
     if (next.self.valid() && fstat(next.self.get(), &raw) != 0) return SystemError(shown, "stat", errno);
-    // A link starts again from the directory that it is in. Its text may have several components and links of its own.
+    // A link is resolved from the directory that contains it. Its text may have several components and links of its own.
     if (next.self.valid() && S_ISLNK(raw.st_mode)) {
       if (links_left == 0) return SystemError(shown, "resolve", ELOOP);
       LZY_ASSIGN_OR_RETURN(const std::string text, TextOf(next.self, shown));
@@ -151,18 +150,19 @@ Result<Target> Follow(int from, const std::string& from_real, const std::string&
   return at;
 }
 
-/// The working directory's path.
+/// The path of the working directory.
 Result<std::string> WorkingDirectory() {
   std::array<char, PATH_MAX> path{};
   if (getcwd(path.data(), path.size()) == nullptr) return SystemError(".", "resolve", errno);
   return std::string(path.data());
 }
 
-/// A directory as it was at the first look, held by its descriptor. Whatever gets its name later is another one.
+/// A directory as it was when first opened, held by its descriptor. If another directory gets its name later, this one
+/// stays.
 struct Directory {
   std::shared_ptr<const Descriptor> fd;
   std::string real;
-  bool within = false;  ///< it was named, holds a file that was named, or is below such a directory
+  bool within = false;  ///< it was named, contains a named file, or is below such a directory
   std::uint32_t owner = 0;
   std::uint32_t mode = 0;
   std::uint64_t device = 0;
@@ -180,7 +180,7 @@ Result<DirectoryPtr> MakeDirectory(Descriptor fd, const std::string& path, std::
 }
 
 /// The file system. Maps are keyed by normal paths (see Normal) and guarded by mutex_, which is not held during system
-/// calls: two threads may enter the same directory, and the first one to store it wins.
+/// calls. If two threads enter the same directory, the first one to store it wins.
 class GuardedFiles final : public FileSystem {
  public:
   explicit GuardedFiles(const std::vector<std::string>& named) {
@@ -213,22 +213,22 @@ class GuardedFiles final : public FileSystem {
     DirectoryPtr directory;
     Place place;
   };
-  /// The directory `path` (normal), the same at each call.
+  /// The directory `path` (normal); the same one at each call.
   Result<DirectoryPtr> At(const std::string& path);
   /// Opens the directory `path` (normal). `named`: links in it may be followed.
   Result<DirectoryPtr> Enter(const std::string& path, bool named);
-  /// Where `path` is. With `follow`, a path that was named stands for what it led to at the first look.
+  /// The place of `path`. With `follow`, a named path means the object that it led to when first resolved.
   Result<Spot> SpotOf(const std::string& path, bool follow);
-  /// The same, for what is to be opened or changed. kIo if root must not touch the directory.
+  /// The same, for objects that are opened or changed. kIo if root must not touch the directory.
   Result<Spot> TrustedSpotOf(const std::string& path, bool follow);
-  /// kIo if this is root, and the directory is neither within what was named nor of an owner of such directories.
+  /// kIo if this is root, the directory is outside of the named paths, and its owner owns none of the named directories.
   Status CheckWithin(const Directory& directory, const std::string& path);
-  /// Enters all that was named, so that its owners are known. Otherwise the answer would depend on what this process has
-  /// looked at before: under MPI, each has members of its own to look at.
+  /// Enters all named paths, so that their owners are known. Otherwise results would depend on the paths that this process
+  /// has used before: under MPI, each process uses members of its own.
   void EnterNamed();
-  /// For a path that was named: that path without links, the same at each call. It need not exist. Empty: not named.
+  /// For a named path: this path without links, the same at each call. It need not exist. Empty: not named.
   Result<std::string> Pinned(const std::string& normal);
-  /// Whether a file that was named is in this directory. The file may be lost.
+  /// True if the directory contains a named file. The file may be lost.
   bool HoldsNamed(const Descriptor& directory, const std::string& real, const std::string& path);
 
   std::mutex mutex_;
@@ -237,18 +237,18 @@ class GuardedFiles final : public FileSystem {
     above_named_[DirectoryOf(path)].insert(BaseNameOf(path));
   }
 
-  /// What the user named, and what links among that lead to.
+  /// The named paths, and the targets of links among them.
   std::set<std::string> named_;
-  /// The directories that these are in, and their names there.
+  /// The directories of these paths, and their names there.
   std::map<std::string, std::set<std::string>> above_named_;
   /// Open directories, at most about kMostDirectories; see At.
   std::map<std::string, DirectoryPtr> directories_;
   using Identity = std::pair<std::uint64_t, std::uint64_t>;  // device, inode
-  /// Named directories as they were at the first look. Never forgotten, unlike the descriptors.
+  /// Named directories as they were when first opened. Kept even after their descriptors are closed.
   std::map<std::string, Identity> seen_;
-  /// The answers of Pinned.
+  /// Results of Pinned.
   std::map<std::string, std::string> pinned_;
-  /// Owners of the directories that were named or hold what was named.
+  /// Owners of the named directories and of directories with named files.
   std::set<std::uint32_t> owners_;
   std::once_flag named_once_;
 };
@@ -263,23 +263,23 @@ Result<DirectoryPtr> GuardedFiles::At(const std::string& path) {
   }
   LZY_ASSIGN_OR_RETURN(DirectoryPtr entered, Enter(path, named));
   std::lock_guard lock(mutex_);
-  // A walk through a large tree must not run out of descriptors. Whoever still uses a directory keeps it open.
+  // A walk through a large tree must not run out of descriptors. Code that still uses a directory keeps it open.
   if (directories_.size() > kMostDirectories) directories_.clear();
   if (named) {
-    // A named directory is resolved through links, so after it was closed, the path could lead elsewhere. Its identity
-    // at the first look was kept for that.
+    // A named directory is resolved through links, so after it was closed, the path could lead elsewhere. Compare it with
+    // the identity when it was first opened.
     const Identity is{entered->device, entered->inode};
     const auto [first, added] = seen_.try_emplace(path, is);
     if (!added && first->second != is) return Status(Code::kIo, path + ": another directory has its name by now");
   }
-  // Remember it under its real path, too: files in it are asked for by that path once they are pinned.
+  // Store it under its real path, too: files in it are looked up by that path once they are pinned.
   if (named) entered = directories_.try_emplace(entered->real, entered).first->second;
   if (named && entered->within) owners_.insert(entered->owner);
   return directories_.try_emplace(path, std::move(entered)).first->second;
 }
 
 Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
-  // What was named, and where relative and absolute paths begin: resolved from the start, links included.
+  // Named paths, and the starting points of relative and absolute paths: resolved from the start, including links.
   if (named || path == "." || path == "/") {
     LZY_ASSIGN_OR_RETURN(const std::string here, path.starts_with('/') ? Result<std::string>("/") : WorkingDirectory());
     LZY_ASSIGN_OR_RETURN(Target target, Follow(AT_FDCWD, here, path, kMaxSymlinks, path));
@@ -287,7 +287,7 @@ Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
     const bool within = named && HoldsNamed(target.self, target.real, path);
     return MakeDirectory(std::move(target.self), path, std::move(target.real), within);
   }
-  // Everything else: one step from the directory above it.
+  // All other paths: one step from the directory above.
   const std::string name = BaseNameOf(path);
   if (name == "..") return Status(Code::kInvalidArgument, path + ": leads out of the given PATH");
   LZY_ASSIGN_OR_RETURN(const DirectoryPtr above, At(DirectoryOf(path)));
@@ -297,7 +297,7 @@ Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
   if (fstat(self.get(), &raw) != 0) return SystemError(path, "stat", errno);
   std::string real = JoinPath(above->real, name);
   if (S_ISLNK(raw.st_mode)) {
-    // A user's own link is the user's own wish, and a link of root's is trusted: root could do anything anyway. But if
+    // A user's own link is the user's own decision, and a link of root's is trusted, because root could do anything. But if
     // root runs the tool, its own links prove nothing where another user may write. Root may have made them in a directory
     // that now belongs to that user, who can move them to any place below it.
     const bool own = raw.st_uid == geteuid() || raw.st_uid == 0;
@@ -311,8 +311,8 @@ Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
   return MakeDirectory(std::move(self), path, std::move(real), above->within);
 }
 
-// The directory above something that was named counts as named only if this is a file, or is lost (it would have been a
-// file). A directory that was named gives no right to what is beside it.
+// The directory above a named object counts as named only if the object is a file, or lost (then it would have been a
+// file). Naming a directory gives no right to objects beside it.
 bool GuardedFiles::HoldsNamed(const Descriptor& directory, const std::string& real, const std::string& path) {
   std::vector<std::string> names;
   {
@@ -328,8 +328,8 @@ bool GuardedFiles::HoldsNamed(const Descriptor& directory, const std::string& re
   });
 }
 
-// Resolves the links of a named path once and remembers where that led. The result counts as named from then on, so
-// what is beside it (its sidecar) is within what was named.
+// Resolves the links of a named path once and stores the result. The result counts as named from then on, so objects beside
+// it (its sidecar) are within the named paths.
 Result<std::string> GuardedFiles::Pinned(const std::string& normal) {
   {
     std::lock_guard lock(mutex_);
@@ -350,7 +350,7 @@ Result<GuardedFiles::Spot> GuardedFiles::SpotOf(const std::string& path, bool fo
   LZY_RETURN_IF_ERROR(CheckPath(path));
   if (path.empty()) return SystemError(path, "resolve", ENOENT);
   std::string normal = Normal(path);
-  // These have no name in a directory above them that could be used: they are entered, and the name is ".".
+  // These have no usable name in a directory above them: they are entered, and the name is ".".
   const auto is_directory = [&] { return normal == "." || normal == "/" || BaseNameOf(normal) == ".."; };
   if (follow && !is_directory()) {
     LZY_ASSIGN_OR_RETURN(std::string pinned, Pinned(normal));
@@ -364,7 +364,7 @@ Result<GuardedFiles::Spot> GuardedFiles::SpotOf(const std::string& path, bool fo
   return Spot{directory, {directory->fd, BaseNameOf(normal), path}};
 }
 
-// What is not there, or cannot be entered, has no owner here.
+// A path that does not exist, or cannot be entered, has no owner here.
 void GuardedFiles::EnterNamed() {
   std::vector<std::string> named;
   {
@@ -398,16 +398,16 @@ Result<GuardedFiles::Spot> GuardedFiles::TrustedSpotOf(const std::string& path, 
 Result<std::unique_ptr<File>> GuardedFiles::Open(const std::string& path, OpenMode mode, bool follow,
                                                  std::uint32_t create_mode) {
   LZY_ASSIGN_OR_RETURN(const Spot spot, TrustedSpotOf(path, follow));
-  // Look before opening: opening a device can have effects, e.g. rewind a tape. posix::Open checks again what it
-  // opened.
+  // Check the type first, because opening a device can have effects, e.g. rewind a tape. posix::Open checks the opened file
+  // again.
   const auto looked = posix::Stat(spot.place, /*follow=*/false);
   if (looked.ok() && looked->type != FileStat::Type::kRegular) {
     return IsLinkAt(spot.place) ? LinkRefused(path) : posix::NotRegular(path);
   }
   auto file = posix::Open(spot.place, mode, /*follow=*/false, create_mode);
   if (!file.ok() || mode == OpenMode::kRead || !IsRoot()) return file;
-  // Whoever may write to the directory could have made a hard link here to any file on the file system. Then root would
-  // write to that file. A directory that only root and the file's owner may write to is safe.
+  // Anybody with write access to the directory could have made a hard link here to any file on the file system. Then root
+  // would write to that file. A directory in which only root and the file's owner may write is safe.
   LZY_ASSIGN_OR_RETURN(const FileStat stat, (*file)->StatAtOpening());
   const Directory& directory = *spot.directory;
   const bool others = (directory.mode & kOthersMayWrite) != 0 || (directory.owner != 0 && directory.owner != stat.uid);
@@ -420,18 +420,19 @@ Result<std::unique_ptr<File>> GuardedFiles::Open(const std::string& path, OpenMo
           path, stat.uid, stat.links));
 }
 
-// To look at something is allowed everywhere (SpotOf, not TrustedSpotOf). With `follow`, a named path is pinned before;
-// so what is found here as a link must not be followed, unless it leads to a directory that may be entered.
+// Examining is allowed everywhere (SpotOf, not TrustedSpotOf). With `follow`, a named path was pinned before. So a link
+// found here must not be followed, unless it leads to a directory that may be entered.
 Result<FileStat> GuardedFiles::Stat(const std::string& path, bool follow) {
   LZY_ASSIGN_OR_RETURN(const Spot spot, SpotOf(path, follow));
   LZY_ASSIGN_OR_RETURN(FileStat stat, posix::Stat(spot.place, /*follow=*/false));
   if (!follow || stat.type != FileStat::Type::kOther) return stat;
-  // A link, or something else that is no file. If it is a link to a directory that may be followed, answer for that.
+  // A link, or another object that is no file. For a link to a directory that may be entered, return the stat of the
+  // directory.
   const std::string normal = Normal(path);
   const auto directory = At(normal);
   if (directory.ok()) return posix::Stat({(*directory)->fd, ".", path}, /*follow=*/false);
-  // The link leads to a directory that must not be entered. Return the refusal, so that nobody takes it for a file that
-  // is not there. The target itself is not looked at beyond its type.
+  // The link leads to a directory that must not be entered. Return this refusal, so that callers do not treat it as a
+  // missing file. Only the type of the target is examined.
   struct stat target {};
   const bool leads = fstatat(spot.place.at(), spot.place.name.c_str(), &target, 0) == 0 && S_ISDIR(target.st_mode);
   return leads && IsLinkAt(spot.place) ? Result<FileStat>(directory.status()) : stat;
@@ -442,7 +443,7 @@ Result<std::uint64_t> GuardedFiles::FreeBytes(const std::string& directory) {
   return posix::FreeBytes({at->fd, ".", directory});
 }
 
-// Both names are checked: root must neither take a file out of a foreign directory nor put one there.
+// Both names are checked: root must neither move a file out of a foreign directory nor into one.
 Status GuardedFiles::Rename(const std::string& from, const std::string& to) {
   LZY_ASSIGN_OR_RETURN(const Spot was, TrustedSpotOf(from, /*follow=*/false));
   LZY_ASSIGN_OR_RETURN(const Spot is, TrustedSpotOf(to, /*follow=*/false));
@@ -482,7 +483,7 @@ Result<Attributes> GuardedFiles::DirectoryAttributes(const std::string& path) {
   return posix::DirectoryAttributes({directory->fd, ".", path});
 }
 
-// The directory that was entered, whatever has its name by now.
+// Changes the directory that was entered, even if its name means another one now.
 Status GuardedFiles::SetDirectory(const std::string& path, const FileStat& like, const Attributes& attributes) {
   LZY_RETURN_IF_ERROR(CheckPath(path));
   LZY_ASSIGN_OR_RETURN(const DirectoryPtr directory, At(Normal(path)));
@@ -496,7 +497,7 @@ Status GuardedFiles::SyncDirectory(const std::string& path) {
   return posix::SyncDirectory({directory->fd, ".", path});
 }
 
-// What is opened is not followed, and is a regular file or refused, as in Open.
+// Follows no link, and accepts only a regular file, as in Open.
 Result<std::unique_ptr<File>> GuardedFiles::OpenListed(const std::string& path) {
   LZY_ASSIGN_OR_RETURN(const Spot spot, TrustedSpotOf(path, /*follow=*/false));
   return posix::Open(spot.place, OpenMode::kRead, /*follow=*/false, 0);
@@ -519,7 +520,7 @@ Status GuardedFiles::MakeDirectories(const std::string& path) {
   const std::string normal = Normal(path);
   const auto there = At(normal);
   if (there.ok() || there.status().code() != Code::kNotFound) return there.status();
-  // Make what is above it first. Each directory is made relative to the open one above it.
+  // Make the directories above it first. Each directory is made relative to the open one above it.
   const std::string above = DirectoryOf(normal);
   if (above == normal) return there.status();
   LZY_RETURN_IF_ERROR(MakeDirectories(above));
@@ -532,7 +533,7 @@ Status GuardedFiles::MakeDirectories(const std::string& path) {
   return posix::SyncDirectory({spot.directory->fd, ".", above});
 }
 
-// From the pinned place, so the answer agrees with what Open opens.
+// Starts from the pinned path, so the result agrees with the file that Open opens.
 Result<std::string> GuardedFiles::RealPath(const std::string& path) {
   LZY_ASSIGN_OR_RETURN(const Spot spot, SpotOf(path, /*follow=*/true));
   if (spot.place.name == ".") return spot.directory->real;

@@ -1,6 +1,6 @@
-// The bytes of one open file: reading through and past the page cache, writing, syncing, locking. Its times and access
-// are in file_attributes_posix.cc, and what concerns names in directory_posix.cc. Both file systems open their files
-// here (Open at the end).
+// The bytes of one open file: reading through and past the page cache, writing, syncing, locking. Its times and access are
+// in file_attributes_posix.cc, operations on names in directory_posix.cc. Both file systems open their files here (Open at
+// the end).
 //
 // Invariants: no call raises SIGXFSZ or blocks on a FIFO, because lzy is a guest in other programs. Every call that a
 // signal can interrupt is repeated.
@@ -29,10 +29,10 @@ namespace lzy::posix {
 namespace {
 
 constexpr std::size_t kMaxTransfer = std::size_t{1} << 30;  // Linux stops a little short of 2 GiB
-constexpr std::size_t kDirectAlignment = 4096;              // covers 512 and 4096 byte sectors
+constexpr std::size_t kDirectAlignment = 4096;              // also covers sectors of 512 bytes
 constexpr std::size_t kDirectBufferSize = std::size_t{4} << 20;
 
-/// What a user can do about an error, if that is not obvious; empty for most.
+/// Advice for the user about an error, if it is not obvious; empty for most errors.
 std::string Remedy(const std::string& path, int error) {
   switch (error) {
     case ENOSPC: {
@@ -48,16 +48,16 @@ std::string Remedy(const std::string& path, int error) {
   }
 }
 
-/// The errors by which Linux reports a range that the medium no longer yields. EIO comes from the page cache. Under
-/// O_DIRECT the codes of the block layer come through (blk_errors[] in block/blk-core.c). File systems with checksums
-/// have codes of their own. All of these are erasures to be repaired, not failures of the operation.
+/// Errors by which Linux reports a range that the medium cannot read. EIO comes from the page cache. Under O_DIRECT the
+/// codes of the block layer are returned (blk_errors[] in block/blk-core.c). File systems with checksums have codes of
+/// their own. All of these are erasures to be repaired, not failures of the operation.
 bool IsMediumError(int error) {
   return error == EIO || error == ENODATA || error == EREMOTEIO || error == EILSEQ || error == EBADMSG ||
          error == EUCLEAN;
 }
 
-/// Whether a write up to `end` would pass RLIMIT_FSIZE. The kernel raises SIGXFSZ then, which would kill the program
-/// that lzy is a guest of. So check before each write.
+/// True if a write up to `end` would exceed RLIMIT_FSIZE. The kernel would raise SIGXFSZ, which would kill the program. So
+/// check before each write.
 bool ExceedsFileSizeLimit(std::uint64_t end) {
   rlimit limit{};
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur;
@@ -83,14 +83,14 @@ Status CheckPath(const std::string& path) {
   return Status(Code::kInvalidArgument, path.substr(0, path.find('\0')) + ": path with a NUL character in it");
 }
 
-// Bad media are kUnreadable, with range and size, because a repair can mend them. All else is kIo.
+// Bad media are kUnreadable, with offset and size, because a repair can correct them. All other errors are kIo.
 Status PosixFile::ReadError(std::uint64_t offset, std::size_t size, int error) const {
   if (!IsMediumError(error)) return Error(fmt::format("read at offset {}", offset), error);
   return Status(Code::kUnreadable, fmt::format("{}: read of {} bytes at offset {}: {}", path_, size, offset,
                                                std::generic_category().message(error)));
 }
 
-// Offsets may come from a hostile sidecar. Beyond off_t the casts below would turn them into other, valid offsets.
+// Offsets may come from a hostile sidecar. The casts below would turn offsets beyond off_t into other, valid ones.
 Status PosixFile::CheckRange(std::uint64_t offset, std::uint64_t size) const {
   constexpr auto kLimit = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
   if (offset <= kLimit && size <= kLimit - offset) return Status::Ok();
@@ -98,7 +98,7 @@ Status PosixFile::CheckRange(std::uint64_t offset, std::uint64_t size) const {
                 fmt::format("{}: {} bytes at offset {} are beyond what a file can hold", path_, size, offset));
 }
 
-// Short reads are repeated until the buffer is full or the file ends: signals and network file systems cause them, too.
+// Short reads are repeated until the buffer is full or the file ends. Signals and network file systems cause them, too.
 Result<std::size_t> PosixFile::ReadAt(std::uint64_t offset, MutableByteSpan to) {
   LZY_RETURN_IF_ERROR(CheckRange(offset, to.size()));
   std::size_t done = 0;
@@ -116,8 +116,8 @@ void PosixFile::ExpectReading() {
   (void)posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
 }
 
-// A file with as many blocks as its size takes has no holes, and need not be asked for each piece of it. tmpfs takes the
-// lock of writers for each such question, so readers on many cores would wait for each other.
+// If a file has as many blocks as its size needs, it has no holes, and the kernel need not be asked for each piece. On
+// tmpfs each such question takes the lock of writers, so readers on many cores would wait for each other.
 std::uint64_t PosixFile::NextData(std::uint64_t offset) {
   std::call_once(whole_once_, [this] {
     constexpr std::uint64_t kUnit = 512;  // of st_blocks, on every file system
@@ -135,7 +135,7 @@ std::uint64_t PosixFile::NextData(std::uint64_t offset) {
 Result<std::size_t> PosixFile::ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) {
   LZY_RETURN_IF_ERROR(CheckRange(offset, to.size()));
   if (to.empty()) return std::size_t{0};
-  // Some file systems open with O_DIRECT and refuse only the read. Fall back then, and do not try again.
+  // Some file systems accept O_DIRECT at open and refuse only the read. Then use the other method, for good.
   if (int direct = DirectDescriptor(); direct >= 0) {
     Result<std::size_t> got = ReadDirect(direct, offset, to);
     if (got.ok() || got.status().code() != Code::kInvalidArgument) return got;
@@ -152,8 +152,8 @@ int PosixFile::DirectDescriptor() {
   return direct_works_ ? direct_.get() : -1;
 }
 
-// A second descriptor, because O_DIRECT on the first would need aligned writes. By /proc it is surely the same file,
-// even after a rename or removal. Without /proc it is opened by name; device and inode then show whether it is the
+// Opens a second descriptor, because O_DIRECT on the first one would need aligned writes. Through /proc it is the same
+// file, even after a rename or removal. Without /proc it is opened by name; device and inode then show whether it is the
 // same.
 Descriptor PosixFile::OpenDirect() const {
   constexpr int kFlags = O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
@@ -172,7 +172,7 @@ Descriptor PosixFile::OpenDirect() const {
 }
 
 // O_DIRECT needs aligned offsets, lengths and buffers. So this reads in two phases: whole sectors straight into `to` if
-// everything is aligned, then the rest by way of an aligned buffer that covers a little more than was asked for.
+// everything is aligned, then the rest through an aligned buffer that covers a little more than the range.
 Result<std::size_t> PosixFile::ReadDirect(int fd, std::uint64_t offset, MutableByteSpan to) {
   std::size_t done = 0;
   if (offset % kDirectAlignment == 0 && reinterpret_cast<std::uintptr_t>(to.data()) % kDirectAlignment == 0) {
@@ -189,7 +189,7 @@ Result<std::size_t> PosixFile::ReadDirect(int fd, std::uint64_t offset, MutableB
     }
     if (done == to.size()) return done;
   }
-  // Phase 2: from the sector that holds the next byte on, by way of the buffer.
+  // Phase 2: from the sector of the next byte on, through the buffer.
   const std::uint64_t end = offset + to.size();
   std::uint64_t at = (offset + done) / kDirectAlignment * kDirectAlignment;
   const std::uint64_t span = (end - at + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
@@ -211,8 +211,8 @@ Result<std::size_t> PosixFile::ReadDirect(int fd, std::uint64_t offset, MutableB
       done += count;
     }
     if (read_end <= from || static_cast<std::size_t>(got) % kDirectAlignment != 0) {
-      // The read ended within a sector. As a rule this is the end of the file. If not, the next sector is bad, or the
-      // file system behaves in its own way. The other method then decides, for this read only.
+      // The read ended within a sector. Usually this is the end of the file. If not, the next sector is bad, or the file
+      // system behaves in its own way. Then use the other method, for this read only.
       if (done == to.size()) break;
       LZY_ASSIGN_OR_RETURN(FileStat stat, Stat());
       if (read_end < stat.size) return DropAndRead(offset, to);
@@ -224,13 +224,13 @@ Result<std::size_t> PosixFile::ReadDirect(int fd, std::uint64_t offset, MutableB
 }
 
 Result<std::size_t> PosixFile::DropAndRead(std::uint64_t offset, MutableByteSpan to) {
-  // Dirty pages cannot be dropped, so they are written back first. The kernel reports a write error to a descriptor
-  // only once. So it is returned here: a later Sync() would not see it.
+  // Dirty pages cannot be dropped, so they are written back first. The kernel reports a write error to a descriptor only
+  // once. So it is returned here, because a later Sync() would not see it.
   if (Retry([&] { return fdatasync(fd_.get()); }) != 0 && errno != EINVAL && errno != EROFS) {
     return Error("fdatasync", errno);
   }
   const std::uint64_t start = offset / kDirectAlignment * kDirectAlignment;
-  // Only pages that lie wholly in the range are dropped, so the range is extended to whole pages.
+  // The kernel drops only whole pages, so the range is extended to whole pages.
   const std::uint64_t length = offset + to.size() - start + kDirectAlignment;
   posix_fadvise(fd_.get(), static_cast<off_t>(start), static_cast<off_t>(length), POSIX_FADV_DONTNEED);
   return ReadAt(offset, to);
@@ -244,14 +244,14 @@ Status PosixFile::WriteAt(std::uint64_t offset, ByteSpan from) {
   while (done < from.size()) {
     std::size_t want = std::min(from.size() - done, kMaxTransfer);
     ssize_t put = Retry([&] { return pwrite(fd_.get(), from.data() + done, want, static_cast<off_t>(offset + done)); });
-    // A write that takes nothing and gives no error would loop forever.
+    // A write of 0 bytes without an error would loop forever.
     if (put <= 0) return Error(fmt::format("write at offset {}", offset + done), put < 0 ? errno : EIO);
     done += static_cast<std::size_t>(put);
   }
   return Status::Ok();
 }
 
-// Where the system cannot do it, the data are written when they are synced. So errors do not matter here.
+// If the system cannot do this, the data are written when they are synced. So errors do not matter here.
 void PosixFile::StartWriting(std::uint64_t offset, std::uint64_t length) {
   (void)sync_file_range(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(length), SYNC_FILE_RANGE_WRITE);
 }
@@ -267,7 +267,7 @@ Status PosixFile::Truncate(std::uint64_t size) {
   return Status::Ok();
 }
 
-// fsync, not fdatasync: a commit compares the mtime, so that must be as durable as the data.
+// fsync, not fdatasync: a commit compares the mtime, so the mtime must be as durable as the data.
 Status PosixFile::Sync() {
   if (Retry([&] { return fsync(fd_.get()); }) != 0) return Error("fsync", errno);
   return Status::Ok();
@@ -294,13 +294,13 @@ Status PosixFile::Lock() {
     return Status::Ok();
   }
   switch (int error = errno; error) {
-    // POSIX allows both for a lock that somebody else holds.
+    // POSIX allows both codes if another process holds the lock.
     case EAGAIN:
     case EACCES:
       return Status(Code::kBusy, path_ + ": locked by another process");
     case EBADF:
       return Status(Code::kInvalidArgument, path_ + ": lock: not open for writing");
-    // Some file systems ask the server only now whether the file is still there.
+    // Some file systems ask the server only now whether the file still exists.
     case ENOENT:
     case ESTALE:
       return Status(Code::kNotFound, path_ + ": lock: another node has just replaced or removed the file. Try again");
@@ -318,7 +318,7 @@ void PosixFile::Unlock() {
   (void)Retry([&] { return fcntl(fd_.get(), F_OFD_SETLK, &lock); });
 }
 
-// OFD locks of this machine have no process: l_pid is -1 then. A server may tell that of another node.
+// OFD locks of this machine have no process: l_pid is -1. A server may report the process of another node.
 std::optional<LockHolder> PosixFile::FindLockHolder() {
   struct flock lock = WholeFile(F_WRLCK);
   const bool told = Retry([&] { return fcntl(fd_.get(), F_OFD_GETLK, &lock); }) == 0;
@@ -329,12 +329,12 @@ std::optional<LockHolder> PosixFile::FindLockHolder() {
 Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode) {
   const std::string& path = place.path;
   LZY_RETURN_IF_ERROR(CheckPath(path));
-  // Opening a FIFO waits for the other end. O_NONBLOCK prevents this until the file is known to be a regular one.
+  // Opening a FIFO waits for the other end. O_NONBLOCK prevents this until the file is known to be regular.
   const int flags = kOpenFlags[static_cast<std::size_t>(mode)] | O_CLOEXEC | O_NOCTTY | O_NONBLOCK |
                     (follow ? 0 : O_NOFOLLOW);
   const auto open = [&] { return Retry([&] { return openat(place.at(), place.name.c_str(), flags, static_cast<mode_t>(create_mode)); }); };
   Descriptor fd(open());
-  // Another node has just replaced the file, and this one still has the old one under its name. The system has looked again
+  // Another node has just replaced the file, and this node still has the old one under its name. The system has retried
   // once; servers may need longer.
   for (int look = 0; !fd.valid() && errno == ESTALE && look < 3; ++look) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100) * (1 << look));
@@ -348,7 +348,7 @@ Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follo
   }
   LZY_ASSIGN_OR_RETURN(const FileStat stat, StatAt(fd.get(), "", AT_EMPTY_PATH, path));
   if (stat.type != FileStat::Type::kRegular) return NotRegular(path);
-  // Of the flags above, this is the only one that can be changed.
+  // Of the flags above, only O_NONBLOCK can be changed.
   if (fcntl(fd.get(), F_SETFL, 0) != 0) return SystemError(path, "open", errno);
   return std::unique_ptr<File>(std::make_unique<PosixFile>(place, std::move(fd), stat));
 }

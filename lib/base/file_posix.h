@@ -1,8 +1,7 @@
 #pragma once
-// What the two file systems over the operating system have in common: every operation relative to an open directory.
-// PosixFileSystem (directory_posix.cc) passes the working directory. GuardedFileSystem (file_guarded.cc) passes
-// directories that it holds open, so that a name that is swapped in the path above leads nowhere else.
-// Only for use within lib/base.
+// Common code of the two file systems over the operating system: every operation is relative to an open directory.
+// PosixFileSystem (directory_posix.cc) passes the working directory. GuardedFileSystem (file_guarded.cc) passes directories
+// that it holds open, so exchanging a name in the path above has no effect. Only for use within lib/base.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -19,9 +18,9 @@
 
 namespace lzy::posix {
 
-inline constexpr int kMaxSymlinks = 40;  // as the kernel
+inline constexpr int kMaxSymlinks = 40;  // as in the kernel
 
-/// A name in a directory: what the *at() system calls take, and the path to show in messages.
+/// A name in a directory: the arguments of *at() system calls, and the path for messages.
 struct Place {
   std::shared_ptr<const Descriptor> directory;  ///< null: the working directory
   std::string name;                             ///< relative to it
@@ -43,8 +42,8 @@ auto Retry(Call call) {
 Status SystemError(const std::string& path, std::string_view operation, int error);
 /// kInvalidArgument: "path: not a regular file".
 Status NotRegular(const std::string& path);
-/// kInvalidArgument if there is a NUL in the path. A name from a hostile sidecar could hold one; the system would cut
-/// the name there and open something else.
+/// Returns kInvalidArgument if the path contains a NUL. A name from a hostile sidecar could contain one. The system would
+/// cut the name there and open another file.
 Status CheckPath(const std::string& path);
 
 /// For system calls that set times.
@@ -55,14 +54,14 @@ Result<FileStat> StatAt(int directory, const char* name, int flags, const std::s
 
 /// An ACL (base/acl.h) of an open file or directory. Empty if there is none. `path` is for messages.
 Result<std::vector<std::uint8_t>> ReadAcl(int fd, const char* name, const std::string& path);
-/// Extended attributes of the name space `user` of an open file or directory. `path` is for messages. A file system that has
-/// none is no error.
+/// Extended attributes of the name space `user` of an open file or directory. `path` is for messages. Empty if the file
+/// system has none.
 Result<Attributes> UserAttributes(int fd, const std::string& path);
-/// Those of any name space.
+/// Sets extended attributes of any name space.
 Status SetUserAttributes(int fd, const std::string& path, const Attributes& attributes);
 
-/// Each does what the function of FileSystem with the same name says, for a Place. FreeBytes and List take a Place that
-/// is the directory itself.
+/// Each function does the work of the FileSystem function with the same name, for a Place. For FreeBytes and List, the
+/// Place is the directory itself.
 Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode);
 Result<FileStat> Stat(const Place& place, bool follow);
 Result<std::uint64_t> FreeBytes(const Place& directory);

@@ -22,7 +22,7 @@ constexpr std::uint32_t kSlotTypes[] = {0};  // R_*_NONE: never in a table of a 
 using Address = ElfW(Addr);
 using Relocation = ElfW(Rela);
 
-/// What the dynamic section of a library says.
+/// The dynamic section of a library.
 class Dynamic {
  public:
   explicit Dynamic(const link_map& library) : library_(library) {}
@@ -89,7 +89,7 @@ ImportedFunction::ImportedFunction(const link_map& library, const char* name) no
   const auto* symbols = dynamic.Pointer<ElfW(Sym)>(DT_SYMTAB);
   const auto* strings = dynamic.Pointer<char>(DT_STRTAB);
   if (symbols == nullptr || strings == nullptr) return;
-  // Functions that are looked up at their first call, and those that are looked up at the start.
+  // Functions that are resolved at their first call, and those that are resolved at the start.
   for (const auto& relocations : {dynamic.Relocations(DT_JMPREL, DT_PLTRELSZ), dynamic.Relocations(DT_RELA, DT_RELASZ)}) {
     for (const Relocation& relocation : relocations) {
       if (!IsSlot(relocation)) continue;

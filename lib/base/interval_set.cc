@@ -54,7 +54,8 @@ void IntervalSet::Add(const std::vector<Interval>& intervals) noexcept {
 
 bool IntervalSet::Overlaps(Interval interval) const {
   if (whole_) return true;
-  // The first interval that ends behind the beginning: all before it lie wholly before, all after it begin later.
+  // The first interval that ends behind the beginning: all intervals before it lie before `interval`, all after it begin
+  // later.
   const auto after = std::upper_bound(intervals_.begin(), intervals_.end(), interval.begin,
                                       [](std::uint64_t at, const Interval& one) { return at < one.end; });
   return after != intervals_.end() && after->begin < interval.end;
@@ -85,8 +86,8 @@ void IntervalSet::Insert(Interval interval) {
   intervals_.erase(first + 1, last);
 }
 
-// One merge of two sorted lists. What ends before the first new interval stays where it is. Memory is reserved before
-// the merge; the set is already incomplete then, but if that throws, the caller makes the set whole.
+// Merges two sorted lists. Intervals that end before the first new interval stay in place. Memory is reserved before the
+// merge. The set is already incomplete then, but if the reservation throws, the caller makes the set whole.
 void IntervalSet::Merge(const std::vector<Interval>& intervals) {
   const auto first = FirstReaching(intervals.front().begin);
   const std::vector<Interval> behind(first, intervals_.end());

@@ -4,7 +4,7 @@ namespace lzy {
 
 namespace {
 
-// The file as a late one; null if it is none.
+// The LateFile interface of the file, or null.
 LateFile* LateOf(File& file) {
   auto* const late = dynamic_cast<LateFile*>(&file);
   return late != nullptr && late->may_see_late() ? late : nullptr;
@@ -25,7 +25,7 @@ Status Refresh(File& file) {
   return late != nullptr ? late->Refresh() : Status::Ok();
 }
 
-// A list of the directory brings the names of a node up to date.
+// A list of the directory makes this node ask for its names again.
 Result<std::unique_ptr<File>> OpenRefreshed(FileSystem& fs, const std::string& path, OpenMode mode, bool follow) {
   auto file = fs.Open(path, mode, follow);
   if (!file.ok() || Refresh(**file).code() != Code::kNotFound) return file;

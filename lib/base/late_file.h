@@ -1,6 +1,6 @@
 #pragma once
-// Files that other nodes may change, of which this node is told late: clients of network file systems keep sizes, times and small
-// contents for a second or more (docs/design/commit.md §5, "Pages of several nodes").
+// Files that other nodes may change. Clients of network file systems keep sizes, times and small contents for a second or
+// more (docs/design/commit.md §5, "Pages of several nodes"), so this node sees such changes late.
 
 #include <memory>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace lzy {
 
-/// What a File is, too, if that can be so.
+/// An interface that a File also implements if another node may change it.
 class LateFile {
  public:
   virtual ~LateFile() = default;
@@ -18,16 +18,18 @@ class LateFile {
   virtual void ForgetPages() = 0;
 };
 
-/// Whether another node may have changed the file, so that this one is told a second or so later. False: surely not.
+/// True if another node may have changed the file and this node may not see the change yet. False if no other node can
+/// change the file.
 bool MaySeeLate(File& file);
-/// For such a file: makes this node forget what it keeps of it (size, times, small contents), as far as there is a way to.
-/// kNotFound: it is gone; its name may mean another one by now. Does nothing for any other file. Local.
+/// If MaySeeLate(file): makes this node ask the server for size, times and small contents again, if there is a way to do
+/// so. kNotFound: the file is gone, and its name may mean another file now. Does nothing for other files. Local.
 Status Refresh(File& file);
-/// Opens a file and refreshes it. What another node has just replaced or removed may be opened all the same: then the name is opened once
-/// more. Parameters and errors are those of FileSystem::Open. Local.
+/// Opens a file and refreshes it. This node may open a file that another node has just replaced or removed; then it opens
+/// the name once more. Parameters and errors are those of FileSystem::Open. Local.
 Result<std::unique_ptr<File>> OpenRefreshed(FileSystem& fs, const std::string& path, OpenMode mode, bool follow);
-/// For such a file: drops what this node has of it in memory and has not changed, so that it is read from the file system. For files that
-/// others write, not for those that this node has just written itself: reading these again costs. Local.
+/// If MaySeeLate(file): drops the unchanged pages of the file from the memory of this node, so that the next read asks the
+/// file system. Use it for files that others write, not for files that this node has just written: reading these again is
+/// slow. Local.
 void ForgetPages(File& file);
 
 }  // namespace lzy

@@ -28,7 +28,7 @@ std::size_t Distance(const std::string& a, const std::string& b) {
 
 std::string Nearest(const std::string& word, std::span<const std::string> known) {
   constexpr std::size_t kMostChanges = 2;
-  // No name is as long as this. The table has a cell for each pair of letters, so a long word would cost much.
+  // No name is as long as this. The table has a cell for each pair of letters, so a long word would be slow.
   constexpr std::size_t kLongest = 64;
   if (word.size() > kLongest) return "";
   const std::string* best = nullptr;

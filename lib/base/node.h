@@ -1,5 +1,5 @@
 #pragma once
-// What the kernel tells: which node this process runs on, who holds a lock there, and random numbers. Local.
+// Information from the kernel: the node of this process, the holder of a lock on it, and random numbers. Local.
 
 #include <sys/random.h>
 #include <sys/types.h>
@@ -13,18 +13,18 @@
 
 namespace lzy {
 
-/// Identifies the node. Two processes with the same answer run under one kernel, so each sees at once what the other
-/// wrote, on any file system. They also share host name, process numbers and shared memory (name spaces).
-/// Containers that stand for nodes differ in these name spaces, so they count as separate nodes and exchange data by
-/// messages. This is not the host name, which anybody can choose.
+/// Identifies the node. Two processes with the same result run under one kernel, so each sees at once what the other
+/// writes, on any file system. They also share host name, process numbers and shared memory (name spaces). Containers that
+/// stand for nodes differ in these name spaces, so they count as separate nodes and exchange data by messages. The host
+/// name alone would not do, because anybody can choose it.
 std::string ThisNode();
 
-/// Who on this machine holds an OFD lock on the file with this inode: "NAME, process ID, running since TIME". Empty if
-/// this process cannot tell. For messages only: it looks at every process, and inodes of other file systems may match.
+/// The process on this machine that holds an OFD lock on the file with this inode: "NAME, process ID, running since TIME".
+/// Empty if it cannot be found. For messages only: it examines every process, and inodes of other file systems may match.
 std::string LockHolderHere(std::uint64_t inode);
 
-/// Whether a variable of the environment ("NAME=value") makes a process a rank of a job: launchers of MPI set it for their ranks.
-/// A program that a rank starts, and that is to work alone, must not get it.
+/// True for a variable of the environment ("NAME=value") that launchers of MPI set for the ranks of a job. A program that a
+/// rank starts, and that must work alone, must not inherit it.
 bool IsOfMpiLauncher(std::string_view variable);
 
 /// Random bytes that no other process draws, even if it starts at the same moment. std::random_device may ask the

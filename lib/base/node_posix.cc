@@ -17,23 +17,22 @@
 
 namespace lzy {
 
-// PMI and PMIx; hydra (MPICH, Intel MPI); Open MPI and its PRRTE; MVAPICH2.
+// Variables of PMI and PMIx; hydra (MPICH, Intel MPI); Open MPI and its PRRTE; MVAPICH2.
 bool IsOfMpiLauncher(std::string_view variable) {
   constexpr std::string_view kPrefixes[] = {"PMI_", "PMIX_", "MPI_LOCAL", "HYDI_", "HYDRA_", "OMPI_", "PRTE_", "MV2_COMM"};
   return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return variable.starts_with(prefix); });
 }
 
 std::string ThisNode() {
-  // boot_id is a random number drawn at boot (random(4)), so it is unique to this kernel. Without /proc the host name
-  // has to do.
+  // boot_id is a random number drawn at boot (random(4)), so it is unique to this kernel. Without /proc, use the host name.
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
   if (!(file >> id)) {
     char name[65] = {};
     return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
   }
-  // The mount name space does not count: launchers of containers give each rank of a node its own, and device and inode
-  // tell which file is meant. That of the network does not matter here.
+  // The mount name space does not count, because launchers of containers give each rank of a node its own; device and inode
+  // identify the file. The network name space does not matter here.
   for (const char* space : {"uts", "pid", "ipc"}) {
     std::error_code none;  // a kernel without such name spaces has only one: an empty text is the same for all
     id.append(" ").append(std::filesystem::read_symlink(fmt::format("/proc/self/ns/{}", space), none).string());
@@ -43,9 +42,9 @@ std::string ThisNode() {
 
 namespace {
 
-// Whether one file of a process is locked. A line of /proc/PID/fdinfo/FD says
-// "lock:	1: OFDLCK ADVISORY  WRITE -1 00:1b:568564 0 EOF": the inode follows the device.
-// The device is not compared: the answer is for messages only.
+// True if one open file of a process has the lock. A line of /proc/PID/fdinfo/FD says "lock:      1: OFDLCK ADVISORY  WRITE
+// -1 00:1b:568564 0 EOF": the inode follows the device. The device is not compared, because the result is only for
+// messages.
 bool HasLock(const std::filesystem::path& fdinfo, const std::string& inode) {
   std::ifstream lines(fdinfo);
   for (std::string line; std::getline(lines, line);) {
@@ -57,12 +56,12 @@ bool HasLock(const std::filesystem::path& fdinfo, const std::string& inode) {
   return false;
 }
 
-// ", running since TIME"; empty if that cannot be told.
+// ", running since TIME"; empty if the time is not known.
 std::string RunningSince(const std::filesystem::path& process) {
   std::string stat;
   std::getline(std::ifstream(process / "stat"), stat);
-  // proc(5): the start is field 22, in ticks since boot. The name in field 2 may hold anything, spaces and parentheses
-  // included, so count from the last ')', which ends field 2.
+  // proc(5): the start is field 22, in ticks since boot. The name in field 2 may contain anything, including spaces and
+  // parentheses, so count from the last ')', which ends field 2.
   const std::size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos) return {};
   std::istringstream fields(stat.substr(name_end + 1));
@@ -70,7 +69,7 @@ std::string RunningSince(const std::filesystem::path& process) {
   std::string field;
   for (int i = 0; i < kSkipped; ++i) fields >> field;
   std::int64_t started = 0;
-  // The time of boot, in seconds since 1970, turns that into a time of day.
+  // Add the time of boot, in seconds since 1970.
   std::ifstream machine("/proc/stat");
   std::string line;
   while (std::getline(machine, line) && !line.starts_with("btime ")) continue;
@@ -85,7 +84,7 @@ std::string RunningSince(const std::filesystem::path& process) {
 std::string LockHolderHere(std::uint64_t inode) {
   namespace fs = std::filesystem;
   const std::string wanted = fmt::format(":{} ", inode);
-  // Processes come and go, and most belong to other users. Whatever cannot be looked at is skipped.
+  // Processes start and end, and most belong to other users. Skip those that cannot be examined.
   std::error_code error;
   for (const auto& process : fs::directory_iterator("/proc", error)) {
     const std::string id = process.path().filename();

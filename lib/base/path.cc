@@ -1,4 +1,4 @@
-// Paths as text, and the helpers of base/file.h that need no file system of their own.
+// Paths as text, and the helpers of base/file.h that work with any file system.
 
 #include <time.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ std::string_view Trimmed(std::string_view path) {
 
 }  // namespace
 
-// Of this object, which other processes do not have.
+// Unique to this object and process.
 std::string FileSystem::View() {
   return fmt::format("process {} at {}", getpid(), static_cast<const void*>(this));
 }
@@ -75,7 +75,7 @@ std::vector<std::string> Components(const std::string& path) {
   return out;
 }
 
-// The name aside has process and time in it, so two processes do not write to one file.
+// The temporary name contains process and time, so two processes do not write to one file.
 Status ReplaceFile(FileSystem& fs, const std::string& path, const std::string& text, std::uint32_t mode) {
   const std::string aside = fmt::format("{}.{}-{}", path, getpid(), CoarseNowNs());
   const Status stored = [&]() -> Status {

@@ -1,5 +1,5 @@
 #pragma once
-// One open file of the operating system. file_posix.cc has what concerns its bytes, file_attributes_posix.cc its times,
+// One open file of the operating system. file_posix.cc reads and writes its bytes, file_attributes_posix.cc handles times,
 // owner and access. Only for use within lib/base.
 
 #include <atomic>
@@ -17,8 +17,8 @@
 
 namespace lzy::posix {
 
-/// A regular file by its descriptor. It remembers its name, too, for O_DIRECT and for a temporary file beside it. The
-/// name's directory is a weak pointer: a GuardedFileSystem may close directories that it does not need any more.
+/// A regular file, by its descriptor. Also remembers its name, for O_DIRECT and for a temporary file beside it. The
+/// directory of the name is a weak pointer: a GuardedFileSystem may close directories that it no longer needs.
 class PosixFile final : public File, public LateFile {
  public:
   PosixFile(const Place& place, Descriptor fd, const FileStat& stat)
@@ -28,8 +28,8 @@ class PosixFile final : public File, public LateFile {
         directory_(place.directory),
         fd_(std::move(fd)),
         at_opening_(stat) {}
-  /// Gives up the lock first. File systems of FUSE do not learn from a close that an OFD lock ends: their servers keep it
-  /// until they let go of the descriptor, which can be seconds later.
+  /// Releases the lock first. A close does not tell FUSE file systems that an OFD lock ends: their servers keep the lock
+  /// until they release the descriptor, which can be seconds later.
   ~PosixFile() override {
     if (locked_) Unlock();
   }
@@ -75,7 +75,7 @@ class PosixFile final : public File, public LateFile {
   /// Sets owner and group as far as allowed; returns the file's state afterwards.
   Result<FileStat> ChangeOwner(const FileStat& want);
 
-  /// Where the file is by name. Nothing if its directory has been closed meanwhile.
+  /// The name of the file and its directory. nullopt if the directory has been closed meanwhile.
   std::optional<Place> Whereabouts() const {
     Place place{directory_.lock(), name_, path_};
     return relative_ && !place.directory ? std::nullopt : std::optional(std::move(place));
@@ -83,7 +83,7 @@ class PosixFile final : public File, public LateFile {
 
   const std::string path_;
   const std::string name_;
-  // Whether name_ is relative to directory_ (and not to the working directory).
+  // True if name_ is relative to directory_, false if to the working directory.
   const bool relative_;
   const std::weak_ptr<const Descriptor> directory_;
   const Descriptor fd_;
@@ -94,7 +94,7 @@ class PosixFile final : public File, public LateFile {
   // Cleared for good by the first thread that finds that O_DIRECT does not work; the descriptor stays open.
   std::atomic<bool> direct_works_{false};
   std::once_flag whole_once_;
-  // Bytes from the beginning on that had no hole when somebody first asked.
+  // Number of bytes from the beginning that had no hole at the first check.
   std::uint64_t whole_ = 0;
 };
 

@@ -13,7 +13,7 @@
 namespace lzy {
 namespace {
 
-/// Length of the UTF-8 character at `at`; 0: there is none.
+/// Length of the UTF-8 character at `at`; 0 if there is none.
 std::size_t CharacterAt(const std::string& text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const unsigned first = byte(at);
@@ -25,7 +25,7 @@ std::size_t CharacterAt(const std::string& text, std::size_t at) {
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(at + i) & 0xC0) != 0x80) return 0;
   }
-  // Overlong forms, surrogates, and what lies above U+10FFFF.
+  // Reject overlong forms, surrogates, and code points above U+10FFFF.
   const unsigned second = byte(at + 1);
   const bool wrong = (first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0) || (first == 0xF0 && second < 0x90) ||
                      (first == 0xF4 && second >= 0x90);
@@ -59,7 +59,7 @@ std::string Printable(const std::string& text) {
     } else if (byte < 0x20 || byte == 0x7f) {
       out += fmt::format("\\x{:02x}", byte);
     } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {
-      // C1 control characters in UTF-8: terminals obey them, too (0xc2 0x9b is CSI).
+      // C1 control characters in UTF-8: terminals execute them, too (0xc2 0x9b is CSI).
       out += fmt::format("\\x{:02x}\\x{:02x}", byte, next);
       ++i;
     } else {
@@ -78,7 +78,7 @@ std::string ShellQuote(const std::string& text) {
   const auto plain = [](unsigned char c) {
     return std::isalnum(c) != 0 || std::string_view("%+,-./:=@_^").find(static_cast<char>(c)) != std::string_view::npos;
   };
-  // A dash in front would make it an option of the command.
+  // A leading dash would make it an option of the command.
   if (text.starts_with('-')) return ShellQuote("./" + text);
   if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
   const bool printable = IsPrintable(text) && AsUtf8(text) == text;

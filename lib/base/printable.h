@@ -1,7 +1,7 @@
 #pragma once
-// Text for terminals and shells. File names may hold any byte but '/' and NUL, and terminals obey some of these bytes.
-// So every name that is printed, and every command that a message suggests, goes through this module.
-// All functions are pure.
+// Text for terminals and shells. File names may contain any byte but '/' and NUL, and some of these bytes control
+// terminals. So every printed name, and every command that a message suggests, goes through this module. All functions are
+// pure.
 
 #include <fmt/format.h>
 
@@ -19,14 +19,14 @@ std::string Printable(const std::string& text);
 /// True if Printable(text) is `text`.
 bool IsPrintable(const std::string& text);
 
-/// `text` with bytes that are no UTF-8 written as \xNN, for formats that must be UTF-8. Everything else stays as it is.
+/// `text` with bytes that are not UTF-8 written as \xNN, for formats that must be UTF-8. Everything else stays as it is.
 std::string AsUtf8(const std::string& text);
 
-/// `text` as one word of a shell command that can be printed and pasted. Quoted only if needed; $'...' (bash, zsh) if
-/// there are control characters, or bytes that are no UTF-8: terminals and documents lose these.
+/// `text` as one word of a shell command that can be printed and pasted. Quoted only if needed; $'...' (bash, zsh) if there
+/// are control characters or bytes that are not UTF-8, because terminals and documents lose these.
 std::string ShellQuote(const std::string& text);
 
-/// "a, b, c and 4 more": at most `most` of a set, for a message.
+/// "a, b, c and 4 more": the first `most` elements of a set, for a message.
 template <class Element>
 std::string FirstOf(const std::set<Element>& all, std::size_t most) {
   const std::size_t named = std::min(most, all.size());

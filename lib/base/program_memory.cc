@@ -10,7 +10,7 @@ namespace {
 
 using Copy = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
 
-// The kernel copies at most 2 GiB at once, and tells of a page that it cannot reach only if that is the first one.
+// The kernel copies at most 2 GiB at once, and reports an unreachable page only if it is the first one.
 bool CopyAll(Copy copy, std::uint8_t* theirs, std::uint8_t* own, std::size_t size) noexcept {
   while (size > 0) {
     const iovec here{own, size}, there{theirs, size};

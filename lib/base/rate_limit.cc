@@ -5,10 +5,10 @@
 
 namespace lzy {
 
-// The mutex is held while a thread waits: whoever comes next has to wait at least as long.
+// The mutex is held while a thread waits, because the next thread must wait at least as long.
 void RateLimit::Take(std::uint64_t bytes, const std::function<bool()>& stop) {
   if (rate_ <= 0) return;
-  // What a pause may add to the rate afterwards: less than anybody measures.
+  // The most unused time that may be used later: too little to matter.
   constexpr auto kForgiven = std::chrono::milliseconds(100);
   constexpr auto kBetweenQuestions = std::chrono::nanoseconds(std::chrono::milliseconds(50));
   const std::lock_guard lock(mutex_);

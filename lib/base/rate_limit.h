@@ -1,5 +1,5 @@
 #pragma once
-// Holds work to so many bytes a second: lzy-scrub and lzy-copy, which must leave the storage to others.
+// Limits work to a number of bytes per second, for lzy-scrub and lzy-copy, which must leave the storage usable for others.
 
 #include <chrono>
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace lzy {
 
-/// Several threads may share one: each waits until the bytes of all are due. What was not used in a pause is not made
-/// up for later.
+/// Several threads may share one: each waits until the bytes of all threads are due. Time that was not used in a pause
+/// cannot be used later.
 class RateLimit {
  public:
   using Clock = std::chrono::steady_clock;
-  /// How time passes. Tests replace it.
+  /// The clock and the sleep. Tests replace them.
   struct Time {
     std::function<Clock::time_point()> now = [] { return Clock::now(); };
     std::function<void(std::chrono::nanoseconds)> sleep;  ///< empty: sleeps
@@ -23,15 +23,15 @@ class RateLimit {
   explicit RateLimit(double bytes_per_second) : RateLimit(bytes_per_second, Time()) {}
   RateLimit(double bytes_per_second, Time time) : rate_(bytes_per_second), time_(std::move(time)) {}
 
-  /// Counts so many bytes, and returns when they are due. Call it before or after they are read, each time alike. `stop` is asked several times a second;
-  /// if it returns true, this thread waits no longer. May be empty.
+  /// Counts `bytes`, and returns when they are due. Call it before each read, or after each read. `stop` is called several
+  /// times a second; if it returns true, this thread stops waiting. May be empty.
   void Take(std::uint64_t bytes, const std::function<bool()>& stop = {});
 
  private:
   const double rate_;
   const Time time_;
   std::mutex mutex_;
-  /// When the bytes so far are due; the epoch of the clock: nothing was taken yet.
+  /// Time at which the bytes so far are due. The epoch of the clock: nothing was taken yet.
   Clock::time_point due_;
 };
 

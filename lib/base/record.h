@@ -1,6 +1,6 @@
 #pragma once
-// Records: structs that list their fields once, and are encoded and decoded by that list. What ranks tell each other and what
-// sidecars hold are records, so that writer and reader cannot disagree.
+// Records: structs that list their fields once, and are encoded and decoded by this list. Messages between ranks and the
+// contents of sidecars are records, so that writer and reader cannot disagree.
 //
 //   struct Site {
 //     bool reachable = false;
@@ -27,7 +27,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-/// The fields of a struct in the order in which they are encoded. Fields that are left out are not told.
+/// The fields of a struct in the order of their encoding. Fields that are left out are not encoded.
 #define LZY_FIELDS(...)                                    \
   auto Fields() { return std::tie(__VA_ARGS__); }          \
   auto Fields() const { return std::tie(__VA_ARGS__); }
@@ -46,7 +46,7 @@ concept Text = std::is_same_v<T, std::string> || std::is_same_v<T, std::string_v
 template <class T>
 concept ByteArray = Fixed<T> && std::is_same_v<typename T::value_type, std::uint8_t>;
 
-/// The item of a container as a variable of its own: keys of maps are const where they are.
+/// The item of a container as a modifiable variable: keys in maps are const.
 template <class T>
 struct Item {
   using Type = T;
@@ -56,7 +56,7 @@ struct Item<std::pair<const Key, Value>> {
   using Type = std::pair<Key, Value>;
 };
 
-/// What a number is encoded as.
+/// The integer that encodes a number.
 template <Number T>
 auto Coded(T value) {
   if constexpr (std::is_enum_v<T>) {
@@ -94,8 +94,8 @@ void PutRecord(ByteWriter& out, const T& value) {
   }
 }
 
-/// Reads what PutRecord() wrote. If the input ends early, in.ok() is false afterwards and `value` is of no use; a count in
-/// hostile input makes no more items than there are bytes.
+/// Reads what PutRecord() wrote. If the input ends early, in.ok() is false afterwards and `value` is undefined. A count in
+/// hostile input creates no more items than there are bytes.
 template <class T>
 void GetRecord(ByteReader& in, T& value) {
   if constexpr (record::Struct<T>) {
@@ -141,8 +141,8 @@ std::vector<std::uint8_t> EncodeRecord(const T& value) {
   return std::move(out.bytes());
 }
 
-/// Replaces `value` by the record in `bytes`. kInternal unless they are one record of this type and nothing else; `value` is of no use
-/// then.
+/// Replaces `value` by the record in `bytes`. kInternal unless `bytes` are exactly one record of this type; then `value` is
+/// undefined.
 template <class T>
 Status DecodeRecord(ByteSpan bytes, T& value) {
   ByteReader in(bytes);

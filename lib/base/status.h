@@ -1,9 +1,9 @@
 #pragma once
 // The result types of the project: `Status` (a code and a message), and `Result<T>` (a value or a Status).
 //
-// Nothing below the tools prints or exits: everything that can go wrong comes back as a Status. No exception crosses a
-// layer. Functions may throw std::bad_alloc within lib/; at its edges NoThrow turns that into Code::kNoMemory.
-// Both types are [[nodiscard]]. Write `(void)` before a call whose failure does not matter, and say why.
+// Code below the tools never prints or exits: every failure is returned as a Status. No exception leaves a room. Functions
+// may throw std::bad_alloc within lib/; at its edges NoThrow turns that into Code::kNoMemory. Both types are [[nodiscard]].
+// Write `(void)` before a call whose failure does not matter, and say why.
 
 #include <new>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace lzy {
 
-/// What went wrong. Callers decide by the code, people read the message. The exit codes of the tools follow from these
+/// The kind of an error. Callers use the code, users read the message. The exit codes of the tools follow from these
 /// (request/report.h). Ranks exchange the numbers, so all ranks must run the same build.
 enum class Code {
   kOk = 0,
@@ -22,14 +22,14 @@ enum class Code {
   kNotFound,         ///< the named file does not exist
   kIo,               ///< the operating system refused or failed (message has path and strerror)
   kUnreadable,       ///< the device returned EIO for this range: an erasure, not a failure of the program
-  kCorrupt,          ///< bytes read do not have the hash or the form they must have
-  kNewerFormat,      ///< written by a newer lzy with features this one must not ignore
+  kCorrupt,          ///< bytes that were read have a wrong hash or form
+  kNewerFormat,      ///< written by a newer lzy, with features that this one must not ignore
   kUnprotected,      ///< no usable sidecar
   kBusy,             ///< another process holds the dataset's commit lock
-  kInterrupted,      ///< the user wanted it to end before it was done
-  kTimeout,          ///< ranks awaited did not arrive
-  kBeyondRepair,     ///< more erasures in a row than parity can mend
-  kWriteFailed,      ///< a repair or restore could not be written or did not verify afterwards
+  kInterrupted,      ///< the user stopped it
+  kTimeout,          ///< other ranks did not arrive
+  kBeyondRepair,     ///< more erasures in a row than parity can repair
+  kWriteFailed,      ///< a repair or restore could not be written, or was not right afterwards
   kNoMemory,
   kMpi,       ///< an MPI call failed
   kInternal,  ///< a broken invariant: a bug in lzy
@@ -45,10 +45,10 @@ class [[nodiscard]] Status {
 
   bool ok() const { return code_ == Code::kOk; }
   Code code() const { return code_; }
-  /// Names the thing (with its path), the value, and what would be accepted. Empty if ok().
+  /// Names the object (with its path), the value, and the accepted values. Empty if ok().
   const std::string& message() const { return message_; }
 
-  /// The same failure seen from further out: "context: message". An ok Status stays as it is.
+  /// The same failure with context: "context: message". An ok Status stays as it is.
   Status WithContext(const std::string& context) const {
     return ok() ? *this : Status(code_, context + ": " + message_);
   }
@@ -62,8 +62,8 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-/// A T, or the Status that says why there is none. Call `value()`, `*` and `->` only if ok(). Never construct one from
-/// an ok Status: ok() would be false while status() says ok.
+/// A T, or the Status of the failure. Call `value()`, `*` and `->` only if ok(). Never construct one from an ok Status:
+/// ok() would be false although status() is ok.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -102,17 +102,17 @@ class [[nodiscard]] Result {
   if (!tmp.ok()) return tmp.status();              \
   lhs = std::move(tmp).value()
 
-/// Thrown where no Status can be returned, by what fails as rarely as an allocation: see merkle/tree.h. Whoever handles
-/// std::bad_alloc handles this, too.
+/// Thrown by functions that cannot return a Status, for failures as rare as a failed allocation: see merkle/tree.h. Code
+/// that handles std::bad_alloc handles this, too.
 struct StatusError : std::bad_alloc {
   explicit StatusError(Status what_failed) : status(std::move(what_failed)) {}
   const char* what() const noexcept override { return status.message().c_str(); }
   Status status;
 };
 
-/// Runs `work`, which returns a Status or nothing, and turns whatever it throws into a Status. Use it around what one
-/// rank does between collective calls, so that no rank leaves the others waiting. The messages are short enough to be
-/// stored without allocating memory.
+/// Runs `work`, which returns a Status or nothing, and turns any exception into a Status. Use it around the work of one
+/// rank between collective calls, so that no rank leaves the others waiting. The messages are short enough to be stored
+/// without allocating memory.
 template <class Work>
 Status NoThrow(const Work& work) noexcept {
   try {

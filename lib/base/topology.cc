@@ -12,7 +12,7 @@
 namespace lzy {
 namespace {
 
-// By number of the Topology.
+// Indexed by Topology.
 constexpr std::array<const char*, 6> kNames = {"auto", "bcast", "pipelined", "daisy", "hierarchical", "hypercube"};
 constexpr double kMicrosecond = 1e-6;
 constexpr double kMegabyte = 1e6;

@@ -1,6 +1,6 @@
 #pragma once
-// How data of one process travel to all others (docs/design/overview.md §2, "Broadcasts"): the names and costs that option
-// `topology` takes (request/options). comm/multicast.h turns them into schedules of messages. Pure; no MPI.
+// Topologies of broadcasts (docs/design/overview.md §2, "Broadcasts"): the names and costs in option `topology`
+// (request/options). comm/multicast.h turns them into schedules of messages. Pure; no MPI.
 
 #include <cstdint>
 #include <optional>
@@ -10,11 +10,10 @@
 
 namespace lzy {
 
-/// Shapes of a broadcast over groups, of which each has a leader. Ranks send the numbers to each other: never reuse
-/// one.
+/// Shapes of a broadcast over groups, each with a leader. Ranks send these numbers to each other: never reuse one.
 enum class Topology : std::uint8_t {
   kAuto = 0,          ///< the cheapest of the others, by a CostModel
-  kBcast = 1,         ///< MPI_Bcast, which knows nothing of groups
+  kBcast = 1,         ///< MPI_Bcast, which does not use groups
   kPipelined = 2,     ///< leaders in a line
   kDaisy = 3,         ///< leaders are a group of their own, whose leader is the root
   kHierarchical = 4,  ///< leaders in a binary tree
@@ -24,8 +23,8 @@ enum class Topology : std::uint8_t {
 /// "auto", "bcast", "pipelined", ...
 const char* TopologyName(Topology topology);
 
-/// What a message of b bytes costs, in seconds (LogP with a time per byte). The sender is busy for gap + b·byte_time;
-/// the message has arrived `latency` after that.
+/// The cost of a message of b bytes, in seconds (LogP with a time per byte). The sender is busy for gap + b·byte_time; the
+/// message arrives `latency` after that.
 struct CostModel {
   double latency = 0;
   double gap = 0;
@@ -33,17 +32,17 @@ struct CostModel {
   LZY_FIELDS(latency, gap, byte_time)
 };
 
-/// What a user asks for.
+/// The choice of the user.
 struct TopologyChoice {
   Topology topology = Topology::kAuto;
-  /// Only with kAuto. If not set, lzy measures the costs where that is worth it.
+  /// Only with kAuto. If not set, lzy measures the costs if that pays.
   std::optional<CostModel> costs;
 };
 
 /// Parses a name, or "auto:LATENCY:GAP:BANDWIDTH" with microseconds, microseconds and megabytes (10^6 bytes) per
 /// second. The bandwidth must be above 0. nullopt for anything else.
 std::optional<TopologyChoice> ParseTopology(const std::string& text);
-/// The inverse: a text that ParseTopology takes. Costs are rounded to ten digits.
+/// The inverse: a text for ParseTopology. Costs are rounded to ten digits.
 std::string TopologyText(const TopologyChoice& choice);
 
 }  // namespace lzy

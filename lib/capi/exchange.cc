@@ -40,7 +40,7 @@ static_assert(MPI_SUCCESS == 0, "LZY_EXCHANGE_OK is MPI_SUCCESS");
 
 // ---- errors
 
-// What lzy_exchange_error_text returns: one text for each thread, as errno.
+// The text for lzy_exchange_error_text; one for each thread, as errno.
 std::string& LastText() {
   thread_local std::string text;
   return text;
@@ -111,11 +111,11 @@ int Guarded(const Work& work) noexcept {
 
 // ---- the attribute
 
-// What the attribute of a communicator points to. Messages under way hold the Link, too.
+// Type of the communicator's attribute. Messages under way also hold the Link.
 using Attached = std::shared_ptr<Link>;
 
-// MPI calls this when the program frees the communicator or detaches it. Nothing may be under way by then
-// (lzy/exchange.h), so this frees the Link, which is collective as freeing the communicator is.
+// MPI calls this when the program frees the communicator or detaches it. No message may be under way then (lzy/exchange.h),
+// so this frees the Link. Like freeing the communicator, this is collective.
 int Delete(MPI_Comm, int, void* value, void*) {
   delete static_cast<Attached*>(value);
   return MPI_SUCCESS;
@@ -157,7 +157,7 @@ Result<Attached> FindLink(MPI_Comm comm) {
   return found != 0 ? *static_cast<Attached*>(value) : Attached();
 }
 
-/// The Link of `comm`, made if there is none: then collective, and all ranks must call it.
+/// The Link of `comm`; if there is none, makes it. All ranks must call it then, because that is collective.
 Result<Attached> EnsureLink(MPI_Comm comm) {
   LZY_ASSIGN_OR_RETURN(Attached link, FindLink(comm));
   if (link != nullptr) return link;
@@ -207,11 +207,11 @@ Status CheckPeer(const Message& message, const Link& link) {
 
 }  // namespace
 
-// What an lzy_request points to. It owns the task. The envelope is written by the task, so this must not move.
+// The object behind an lzy_request. It owns the task. The task writes the envelope, so this object must not move.
 struct lzy_request_state {
   explicit lzy_request_state(bool receives) : receive(receives) {}
   const bool receive;
-  // As MPI defines an empty status, until an announcement has arrived.
+  // MPI's values for an empty status, until an announcement has arrived.
   Envelope envelope{MPI_ANY_SOURCE, MPI_ANY_TAG, 0};
   // None for MPI_PROC_NULL: there is nothing to be done.
   std::optional<Task> task;
@@ -221,8 +221,8 @@ namespace {
 
 using Request = std::unique_ptr<lzy_request_state>;
 
-// Checks the arguments, makes the task, and runs it up to where it first has to wait. By then its announcement or its
-// receive has been given to MPI, so the order of the program's calls is the order in which MPI matches.
+// Checks the arguments, makes the task, and runs it up to its first wait. Then its announcement or its receive was passed
+// to MPI, so MPI matches in the order of the program's calls.
 Result<Request> Begin(const Message& message) {
   auto request = std::make_unique<lzy_request_state>(message.receive);
   // Accepted even on a communicator that is not attached: nothing is sent.
@@ -264,7 +264,7 @@ void SetStatus(const lzy_request_state* request, int code, MPI_Status* status) {
 
 /// Ends a request that is done, and frees it. Returns its code.
 int End(Request request, MPI_Status* status) {
-  // The task is done, so nobody else changes its status any more.
+  // The task is done, so its status does not change any more.
   const Status came = request != nullptr && request->task ? request->task->status() : Status::Ok();
   const int code = CodeOf(came);
   SetStatus(request.get(), code, status);
@@ -331,8 +331,8 @@ struct Gather {
   MPI_Datatype to_type;
 };
 
-// Where the block of each rank goes. Blocks are `to_count` extents apart, as in MPI_Allgather. The map of the
-// datatype is made once and shared by all blocks.
+// The places of the blocks of all ranks. Blocks are `to_count` extents apart, as in MPI_Allgather. The map of the datatype
+// is made once and shared by all blocks.
 Result<std::vector<Payload>> BlocksOf(const Gather& gather, int ranks) {
   LZY_ASSIGN_OR_RETURN(const Payload first, Payload::Of(gather.to, gather.to_count, gather.to_type));
   MPI_Count lower = 0, extent = 0;
@@ -342,8 +342,8 @@ Result<std::vector<Payload>> BlocksOf(const Gather& gather, int ranks) {
   return blocks;
 }
 
-// With MPI_IN_PLACE, this rank's block is where it belongs already. Sizes are compared here, because the blocks of one
-// rank must be as long as those of all.
+// With MPI_IN_PLACE, this rank's block is in its place already. Sizes are compared here, because the blocks of all ranks
+// must have one length.
 int AllGather(const Gather& gather, MPI_Comm comm, bool in_place) {
   return RunTogether(comm, [&](const Attached& link) -> Result<Task> {
     LZY_ASSIGN_OR_RETURN(std::vector<Payload> blocks, BlocksOf(gather, link->size()));
@@ -431,8 +431,8 @@ int lzy_test(lzy_request* request, int* flag, MPI_Status* status) {
   });
 }
 
-// Waits for all, whatever fails. The first error counts; its text is kept, because later failures replace the text of
-// the thread.
+// Waits for all messages, even after an error. Returns the first error and keeps its text, because later failures replace
+// the text of the thread.
 int lzy_waitall(int count, lzy_request requests[], MPI_Status statuses[]) {
   if (count < 0 || (count > 0 && requests == nullptr)) return Fail(LZY_EXCHANGE_ARGUMENT, "count, requests: not accepted");
   int worst = LZY_EXCHANGE_OK;

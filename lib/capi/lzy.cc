@@ -45,16 +45,16 @@ using lzy::Communicator;
 using lzy::DatasetReport;
 using lzy::Status;
 
-// One dataset of a report: what the engine said, and the same in C. The engine's report is kept because C has pointers
-// to its texts. `view` and `damage` point into the other fields,
-// so an entry must not move once Present has filled it.
+// One dataset of a report: the engine's report, and the same in C. The engine's report is kept because the C structure
+// points to its texts. `view` and `damage` point into the other fields, so an entry must not move once Present has filled
+// it.
 struct Entry {
   explicit Entry(DatasetReport engine_report) : report(std::move(engine_report)) {}
 
   DatasetReport report;
   std::string root;
   std::string message;
-  // By damage: what lies there.
+  // By damage: the objects in its range.
   struct Objects {
     std::vector<const char*> names;
     std::vector<std::string> long_texts;
@@ -77,7 +77,7 @@ struct DifferenceEntry {
 
 }  // namespace
 
-// What a caller gets and frees. Immutable once Run has returned it, so threads of the program may read it together.
+// The report that a caller gets and frees. Immutable once Run has returned it, so several threads may read it.
 struct lzy_report {
   int code = LZY_OK;
   std::string message;
@@ -91,8 +91,8 @@ namespace {
 
 // ---- from C to the engine
 
-// The size of lzy_options in the first version that had it, whose last field was device_count. A smaller one cannot
-// have been initialised.
+// The size of lzy_options in its first version, whose last field was device_count. A smaller structure cannot have been
+// initialised.
 constexpr std::size_t kFirstOptionsSize = offsetof(lzy_options, device_count) + sizeof(std::size_t);
 constexpr std::int32_t kParityNotGiven = -1;
 
@@ -103,7 +103,7 @@ constexpr std::int32_t kParityNotGiven = -1;
 template <class Struct>
 Status CopyStruct(const Struct* from, const char* name, std::size_t first_size, int (*init)(Struct*, std::size_t),
                   const char* init_name, Struct& to) {
-  // The defaults first: what the caller's structure does not reach keeps them.
+  // Set the defaults first: fields that the caller's structure does not have keep them.
   (void)init(&to, sizeof to);
   if (from == nullptr) return Status::Ok();
   if (from->size < first_size) return {Code::kInvalidArgument, fmt::format("{}: not initialised by {}", name, init_name)};
@@ -181,8 +181,9 @@ struct Call {
   lzy::Options options;
 };
 
-// What must be the same on all ranks: what decides which collective calls come. Memory, threads and timeout may differ:
-// ranks may run on machines of different sizes. The bytes never leave the job, so their format may change freely.
+// The arguments that must be the same on all ranks, because they decide which collective calls follow. Memory, threads and
+// timeout may differ, because ranks may run on machines of different sizes. The bytes never leave the job, so their format
+// may change freely.
 Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
   lzy::ByteWriter out;
   out.PutString(operation);
@@ -210,7 +211,7 @@ Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
 Status CheckSame(Communicator& comm, const char* operation, const Call& call, const std::string& more = "") {
   const Communicator::Bytes mine = Fingerprint((operation + more).c_str(), call);
   Communicator::Bytes first = mine;
-  // A rank whose arguments differ still takes part here, so that all ranks come to the Agree below.
+  // A rank with other arguments still takes part here, so that all ranks reach the Agree below.
   LZY_RETURN_IF_ERROR(comm.Broadcast(first, 0));
   const Status same =
       first == mine ? Status::Ok()
@@ -241,15 +242,15 @@ static_assert(LZY_CAUSE_AT_RISK == static_cast<int>(lzy::DamageCause::kAtRisk));
 static_assert(LZY_CAUSE_NOT_VISIBLE == static_cast<int>(lzy::DamageCause::kNotVisible));
 static_assert(LZY_CAUSE_ENCODING == static_cast<int>(lzy::DamageCause::kEncoding));
 
-// The name of a value of one of these enumerations, whose last value is `last`. The names are those of the JSON of the
-// tools. A program may give any int.
+// The name of a value of one of these enumerations, whose last value is `last`. The names are those in the JSON of the
+// tools. A program may pass any int.
 template <class Enum>
 const char* NameOf(int value, Enum last) {
   return value < 0 || value > static_cast<int>(last) ? "unknown" : lzy::Name(static_cast<Enum>(value));
 }
 
-// Points into `from` and `objects`. Filled field by field, here and in Present: a field that a later version adds stays
-// zero until somebody fills it, whatever its place in the struct.
+// The result points into `from` and `objects`. Here and in Present, each field is set by name: a field that a later version
+// adds stays zero until code sets it, whatever its place in the struct.
 lzy_damage ToC(const lzy::Damage& from, const Entry::Objects& objects) {
   lzy_damage to{};
   to.path = from.path.c_str();
@@ -332,7 +333,7 @@ void Fail(lzy_report& report, const Status& status) {
 
 // ---- operations
 
-// What the operations on datasets differ in: which datasets a path stands for, and the engine call.
+// The differences between operations on datasets: which datasets a path means, and the engine call.
 struct Operation {
   const char* name;
   lzy::Resolve resolve;
@@ -344,7 +345,7 @@ struct Operation {
 // The process that parses damaged files. It is where this library was installed or built; empty if it is missing.
 std::string ObjectsHelper() {
   Dl_info own{};
-  // By a function that is nobody else's: a program may have an address of its own for exported ones.
+  // Uses a function that only this library has: for exported ones, a program may have an address of its own.
   if (dladdr(reinterpret_cast<const void*>(&ObjectsHelper), &own) == 0 || own.dli_fname == nullptr) return "";
   std::error_code failed;
   const auto library = std::filesystem::canonical(own.dli_fname, failed);
@@ -364,12 +365,12 @@ Status Work(const Operation& operation, Communicator& comm, const Call& call, lz
   lzy::FileSystem& fs = lzy::PosixFileSystem();
   std::vector<Status> troubles;
   LZY_ASSIGN_OR_RETURN(const auto datasets, lzy::ResolvePath(fs, comm, call.path, operation.resolve, &troubles));
-  // Directories that could not be read, for example. What was found is worked on nevertheless.
+  // For example, directories that could not be read. The datasets that were found are still processed.
   for (const Status& trouble : troubles) Fail(report, trouble);
   lzy::Context context{fs, comm, call.options};
   if (call.given.progress != nullptr) {
     context.progress = [&call](const char* phase, std::uint64_t done, std::uint64_t total) {
-      // What the engine expects to read is an estimate if several ranks share it.
+      // If several ranks share the work, the engine's total is an estimate.
       call.given.progress(call.given.progress_data, phase, std::min(done, total), total);
     };
   }
@@ -407,7 +408,7 @@ Status RunOn(const Operation& operation, MPI_Comm mpi_comm, const char* path, co
   LZY_ASSIGN_OR_RETURN(const auto comm, MakeCommunicator(mpi_comm));
   Call call;
   LZY_RETURN_IF_ERROR(lzy::Agree(*comm, MakeCall(path, options, call)));
-  // Local, so it need not be the same on all ranks: the root of a broadcast tells the others.
+  // Local, so it may differ between ranks: the root of a broadcast sends its topology.
   comm->SetTopology(call.options.topology);
   LZY_RETURN_IF_ERROR(CheckSame(*comm, operation.name, call));
   Fail(report, Work(operation, *comm, call, report));
@@ -484,7 +485,7 @@ void Count(const lzy::CopyReport& report, lzy_copied& copied) {
   }
 }
 
-// Calls the program's function, by one thread at a time. Its wish to stop is remembered.
+// Calls the program's function, in one thread at a time. Remembers that it asked to stop.
 class ProgressInC {
  public:
   ProgressInC(const lzy_copy_options& given, std::uint64_t total) : given_(given), total_(total) {}
@@ -537,7 +538,7 @@ Status CopyOn(Communicator& comm, const Call& call, const std::string& destinati
 static_assert(LZY_VERDICT_SAME == static_cast<int>(lzy::DiffVerdict::kSame));
 static_assert(LZY_VERDICT_UNKNOWN == static_cast<int>(lzy::DiffVerdict::kUnknown));
 
-// As Present of a dataset.
+// As Present for a dataset.
 void Present(DifferenceEntry& entry) {
   const lzy::FileDiff& from = entry.diff;
   for (const lzy::Interval& range : from.ranges) entry.ranges.push_back({range.begin, range.end - range.begin});
@@ -579,7 +580,7 @@ extern "C" {
 
 // The codes are the exit codes of the tools (docs/reference), so a script and a program read the same numbers.
 const char* lzy_strerror(int code) {
-  // By code, from 0.
+  // Indexed by code, from 0.
   static constexpr const char* kTexts[] = {
       "intact, or made so",
       "damage found, all of it repairable",
@@ -600,7 +601,7 @@ const char* lzy_version(void) {
   return LZY_VERSION;
 }
 
-// Zero is the default of all fields but parity, where 0 means hashes only. `size` may be that of an older version.
+// Zero is the default of all fields except parity, where 0 means hashes only. `size` may be that of an older version.
 int lzy_options_init(lzy_options* options, size_t size) {
   if (options == nullptr || size < kFirstOptionsSize) return LZY_USAGE;
   std::memset(static_cast<void*>(options), 0, size);

@@ -1,4 +1,4 @@
-// Opening and reading. Writing is in note.cc.
+// Opens and reads the catalogue. note.cc writes it.
 
 #include "catalog/catalog.h"
 
@@ -14,10 +14,10 @@
 namespace lzy {
 namespace {
 
-// The oldest form that can be read without being updated.
+// The oldest form that can be read without an update.
 constexpr std::int64_t kOldestReadable = 1;
 
-// The column, or `without` in an older form, which does not have it and is not updated if it is only read.
+// The column, or `without` if an older form does not have it. (A file that is opened for reading is not updated.)
 Result<std::string> ColumnOr(Database& database, const char* table, const char* column, const char* without) {
   LZY_ASSIGN_OR_RETURN(
       const std::int64_t has,
@@ -100,7 +100,7 @@ Result<std::vector<Row>> All(Statement& statement, const Make& make) {
   }
 }
 
-// Below a directory means: equal, or between "DIRECTORY/" and "DIRECTORY0"; '0' is the character behind '/'.
+// Below a directory means: equal, or between "DIRECTORY/" and "DIRECTORY0"; '0' is the character after '/'.
 constexpr const char* kBelow = "(?1 = '' OR path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0'))";
 
 std::string Base(const std::string& directory) {
@@ -134,7 +134,7 @@ Result<Catalog> Catalog::Open(const std::string& path, DatabaseMode mode) {
   if (*version > Version()) {
     return refuse({Code::kNewerFormat, fmt::format("a newer version of lzy made it (form {}, this lzy knows {})", *version, Version())});
   }
-  // An older one is updated by the next tool that may write it.
+  // The next tool that may write an older file updates it.
   if (*version < kOldestReadable) return refuse({Code::kNotFound, fmt::format("its form {} is too old to be read only", *version)});
   auto of_datasets = DatasetColumns(*database), of_events = EventColumns(*database);
   for (const auto& columns : {of_datasets, of_events}) {
@@ -228,18 +228,18 @@ Result<std::optional<CatalogEvent>> Catalog::LastRun(const std::string& tool) {
   return rows->empty() ? std::optional<CatalogEvent>() : std::move(rows->front());
 }
 
-// A directory that does not exist stays as it is written. Only the directory is resolved: the file itself may be gone.
+// Resolves only the directory, because the file itself may be gone. A directory that does not exist stays as it is written.
 std::string CatalogPath(const std::string& path, bool pattern) {
   std::error_code failed;
   std::filesystem::path whole = std::filesystem::absolute(path, failed).lexically_normal();
   if (failed) return path;
-  if (!whole.has_filename()) whole = whole.parent_path();  // "d/" and "." end with a slash now; the root stays the root
+  if (!whole.has_filename()) whole = whole.parent_path();  // "d/" and "." now end with a slash; the root stays the root
   if (pattern) return whole.string();
   const std::filesystem::path directory = std::filesystem::canonical(whole.parent_path(), failed);
   return failed ? whole.string() : (directory / whole.filename()).string();
 }
 
-// The base name tells nearly always, and costs nothing.
+// Compares the base name first, which is nearly always enough and costs nothing.
 bool IsOfCatalog(const std::string& path, const std::string& catalog) {
   const std::string name = BaseNameOf(catalog);
   if (catalog.empty() || !BaseNameOf(path).starts_with(name)) return false;

@@ -1,10 +1,10 @@
 #pragma once
-// What lzy remembers of datasets: the catalogue. Tools note what they found; lzy-scrub asks what was read longest ago,
-// lzy-status asks for everything.
+// The catalogue: what lzy remembers of datasets. Tools note what they found. lzy-scrub asks which datasets were read longest
+// ago, and lzy-status asks for everything (docs/design/repair.md §8, "Portions, scrubs and the catalogue").
 //
-// It holds no truth that sidecars do not, and may be deleted at any time. So every failure here is a warning to whoever
-// called, never a reason to stop. Times are nanoseconds since 1970, 0 for "never"; the caller says what time it is.
-// Local: one rank uses it.
+// The catalogue holds no truth that sidecars do not, and the user may delete it at any time. So a caller treats every
+// failure as a warning. Times are nanoseconds since 1970, 0 for "never"; the caller passes the present time. Local: one rank
+// uses it.
 
 #include <cstdint>
 #include <functional>
@@ -18,38 +18,38 @@
 
 namespace lzy {
 
-/// A dataset, as it was when a tool last looked at it.
+/// A dataset as it was when a tool last examined it.
 struct CatalogDataset {
   std::int64_t id = 0;
   std::string path;  ///< absolute: the file, or the pattern of a set
   std::string kind;  ///< "shared" or "set"
   std::string uuid;
   std::string root;
-  /// As in reports; or "unreadable": the last look at it failed (exit code 6); or "vanished": neither the data nor a sidecar is there,
-  /// and nobody is known to have wanted that; or "gone": it is no business of anybody any more.
+  /// As in reports; or "unreadable": the last attempt to read it failed (exit code 6); or "vanished": data and sidecar are
+  /// gone, and lzy does not know that the user wanted that; or "gone": it does not concern lzy any more.
   std::string state;
   int exit_code = 0;
   std::uint32_t devices = 0, parity = 0, groups = 0, block_size = 0;
   std::uint64_t bytes = 0, sidecar_bytes = 0, generation = 0;
   std::int64_t first_seen = 0, last_seen = 0, last_commit = 0;
-  /// All of it has been read since then.
+  /// All of it was read after this time.
   std::int64_t last_verified = 0;
-  /// A pass of lzy-scrub that is not complete: when it began, how many unit rows it has read, and how many there are.
+  /// An unfinished pass of lzy-scrub: when it began, how many unit rows it has read, and how many there are.
   std::int64_t pass_began = 0;
   std::uint64_t pass_rows = 0, rows = 0;
-  /// Its data were edited, and nothing else is wrong with them. Edits are no damage, so there are no events of them.
+  /// Its data were edited, and nothing else is wrong. Edits are not damage, so they make no events.
   bool waits = false;
-  bool only_a_commit_helps = false;  ///< the same, and all that is damaged waits for that commit, too
-  /// The commands to type next that the last look at all of it led to (CatalogNote). Empty: they follow from the rest.
+  bool only_a_commit_helps = false;  ///< its data were edited, and its damage also waits for the next commit
+  /// The commands to type next after the last complete examination (CatalogNote). Empty: they follow from the other fields.
   std::string next = {};
 };
 
-/// Something that happened. Damage is an event that lasts until it is repaired; "vanished" and "unprotected" last until
-/// the dataset is protected again, or somebody acknowledges them.
+/// Something that happened. "damage" lasts until it is repaired. "vanished" and "unprotected" last until the dataset is
+/// protected again, or the user acknowledges them.
 struct CatalogEvent {
   std::int64_t id = 0;
   std::int64_t time = 0;
-  std::int64_t dataset = 0;  ///< 0: it is about a run of a tool
+  std::int64_t dataset = 0;  ///< 0: the event is a run of a tool
   std::string dataset_path;
   std::string tool;
   /// "damage", "transient", "protected", "removed", "moved", "replaced", "vanished", "unprotected", "gone", "run".
@@ -59,15 +59,15 @@ struct CatalogEvent {
   std::string place;  ///< damage: the failure domain of the device, or its directory
   std::string cause;
   std::uint32_t device = 0;
-  std::uint64_t offset = 0, length = 0;  ///< run: length is the bytes that were read
+  std::uint64_t offset = 0, length = 0;  ///< run: length is the number of bytes that were read
   bool beyond_repair = false;
-  /// Damage: what lies there. Of a finding of which a part was known before, all that lies in the finding. At most
+  /// Damage: the objects in the range. If the event is only a part of a finding, it has all objects of the finding. At most
   /// kMostEventObjects (event_objects.h).
   std::vector<DamagedObject> objects = {};
-  std::uint64_t objects_left_off = 0;  ///< how many more there are
+  std::uint64_t objects_left_off = 0;  ///< number of further objects
   std::int64_t ended = 0;  ///< damage: 0 while it lasts
   std::string outcome;     ///< how it ended: "repaired", "committed", "not found again"; run: its options
-  double seconds = 0;      ///< of a run
+  double seconds = 0;      ///< duration of a run
 };
 
 /// What a tool did with a dataset.
@@ -76,40 +76,40 @@ struct CatalogNote {
   std::string tool;
   std::string path;  ///< absolute (CatalogPath)
   std::int64_t now = 0;
-  /// What was compared with its hashes. If not all of it, damage that is not reported may still be there. kPart is
-  /// explained by report.portion.
+  /// How much was compared with its hashes. If not all of it, damage that is not reported may still exist. For kPart,
+  /// report.portion says which part.
   Read read = Read::kWhole;
   bool removed = false;  ///< the sidecars were removed on purpose
-  bool unreadable = false;  ///< it was only to be read, and that failed
-  /// Lines with the commands to type next, in which paths are absolute. They depend on more than the catalogue knows.
+  bool unreadable = false;  ///< reading it failed
+  /// Lines with the commands to type next, with absolute paths. They depend on more than the catalogue knows.
   std::string next = {};
 };
 
-/// How much damage was found at one place: in a failure domain or a directory.
+/// The number of damages at one place: a failure domain or a directory.
 struct CatalogPlace {
   std::string place;
-  std::uint64_t lately = 0;  ///< since the time that was asked for
+  std::uint64_t lately = 0;  ///< since the requested time
   std::uint64_t ever = 0;
   std::uint64_t open = 0;
 };
 
-/// A dataset that the catalogue knows, and that is not where it was.
+/// A change of the protection of a known dataset.
 struct CatalogLoss {
   enum class Kind {
-    kVanished,     ///< neither data nor sidecar are there
-    kUnprotected,  ///< the data are there, without a sidecar
-    kWanted,       ///< either of them, and it is right so: `why` says why
-    kBack,         ///< it was one of the first two, and is protected again
+    kVanished,     ///< neither data nor sidecar exist
+    kUnprotected,  ///< the data exist without a sidecar
+    kWanted,       ///< one of these two, and on purpose; `why` has the reason
+    kBack,         ///< it was one of the first two and is protected again
   };
   std::int64_t dataset = 0;
   Kind kind = Kind::kVanished;
   std::string why = {};
 };
 
-/// What a note told that was not known before.
+/// What was new in a note.
 struct CatalogNews {
   std::vector<Damage> damage;
-  /// It is beyond repair, or cannot be judged any more, since the last note.
+  /// Since the last note, the dataset has become beyond repair, or cannot be judged any more.
   bool worse = false;
 };
 
@@ -120,31 +120,33 @@ class Catalog {
   /// See DefaultCatalogPath.
   static std::string DefaultPath(const std::function<const char*(const char*)>& get = nullptr);
 
-  /// Opens the file, makes it (kWrite only), and brings an older one up to date. The message names the file, and says
-  /// what to do. kNotFound: there is none (kRead). kNewerFormat: a newer lzy made it. kCorrupt: it is damaged, or no
+  /// Opens the file. With kWrite, creates it if it does not exist, and updates an older form. The message names the file and
+  /// says what to do. kNotFound: there is none (kRead). kNewerFormat: a newer lzy made it. kCorrupt: it is damaged, or is no
   /// catalogue.
   static Result<Catalog> Open(const std::string& path, DatabaseMode mode);
   const std::string& path() const { return path_; }
 
-  /// Several notes, all or none; what is new, for each of them. Damage that is known is not noted twice. Reports of
-  /// failures that say nothing about the dataset are ignored.
+  /// Stores several notes, all or none. Returns what is new in each. Known damage is not noted again. Reports of failures
+  /// that say nothing about the dataset are ignored.
   Result<std::vector<CatalogNews>> Note(const std::vector<std::pair<CatalogNote, DatasetReport>>& notes);
-  /// A run of a tool: how much it read, and how fast.
+  /// Stores a run of a tool: how much it read, and how fast. `how`: its options.
   Status NoteRun(const std::string& tool, std::int64_t now, double seconds, std::uint64_t bytes, const std::string& how);
-  /// Datasets that were found to be gone, or back; all or none. Those that last already need not be noted again.
+  /// Stores that datasets were lost or came back, all or none. Losses that already last need not be noted again.
   Status NoteLosses(const std::string& tool, std::int64_t now, const std::vector<CatalogLoss>& losses);
-  /// Ends the losses that last and that `which` picks: somebody knows of them. Returns how many.
+  /// Ends the lasting losses for which `which` returns true, because the user knows them. Returns their number.
   Result<std::size_t> Acknowledge(const std::string& tool, std::int64_t now, const std::function<bool(const CatalogEvent&)>& which);
 
-  /// All datasets, by path; those below `directory` or equal to it, if it is given.
+  /// All datasets, sorted by path. If `directory` is given, only those below it or equal to it. The functions below use
+  /// `directory` in the same way.
   Result<std::vector<CatalogDataset>> Datasets(const std::string& directory = "");
   Result<std::optional<CatalogDataset>> Find(const std::string& path);
-  /// Damage that lasts; and the newest events, at most `most` (0: all), oldest first. `directory` as above.
+  /// Lasting damage.
   Result<std::vector<CatalogEvent>> OpenDamage(const std::string& directory = "");
-  /// The same of "vanished" and "unprotected", by path of the dataset.
+  /// Lasting "vanished" and "unprotected" events, sorted by path of the dataset.
   Result<std::vector<CatalogEvent>> OpenLosses(const std::string& directory = "");
+  /// The newest events, at most `most` (0: all), oldest first.
   Result<std::vector<CatalogEvent>> Events(const std::string& directory = "", std::size_t most = 0);
-  /// All places where damage was found, those with most damage since `since` first. `directory` as above.
+  /// All places where damage was found, sorted by the number of damages since `since`, highest first.
   Result<std::vector<CatalogPlace>> Places(const std::string& directory, std::int64_t since);
   /// The newest run of a tool, if there was one.
   Result<std::optional<CatalogEvent>> LastRun(const std::string& tool);
@@ -156,25 +158,25 @@ class Catalog {
         dataset_columns_(std::move(dataset_columns)),
         event_columns_(std::move(event_columns)) {}
   Status Named(const Status& status) const;
-  /// Events that last and are one of `what` (SQL), below `directory`.
+  /// Lasting events that are one of `what` (SQL), below `directory`.
   Result<std::vector<CatalogEvent>> OpenEvents(const char* what, const std::string& directory);
   Database database_;
   std::string path_;
-  std::string dataset_columns_, event_columns_;  // those that this form has
+  std::string dataset_columns_, event_columns_;  // the columns of the file's form
 };
 
-/// The path by which the catalogue knows a dataset: absolute, with links in its directory resolved. `path` may be a
-/// pattern, whose directory part is taken as it is.
+/// The path by which the catalogue knows a dataset: absolute, with links in its directory resolved. The directory of a
+/// pattern is not resolved.
 std::string CatalogPath(const std::string& path, bool pattern);
 
-/// Whether `path` is the file `catalog` (may be empty: there is none), or one of those beside it: SQLite's journals, and the
-/// notes of deletions. Such a file changes all the time, so there is no use in protecting it.
+/// True if `path` is the file `catalog` (may be empty: none) or a file beside it: SQLite's journals, and the notes of
+/// deletions. Such files change all the time, so it is useless to protect them.
 bool IsOfCatalog(const std::string& path, const std::string& catalog);
 
-/// Ends what lasts of "vanished" and "unprotected" (losses.cc).
+/// Ends the lasting "vanished" and "unprotected" events of a dataset (losses.cc).
 Status EndLosses(Database& database, std::int64_t dataset, std::int64_t now, const std::string& outcome);
 
-/// Makes or updates the tables (migrations.cc).
+/// Creates or updates the tables (migrations.cc).
 Status Migrate(Database& database);
 
 }  // namespace lzy

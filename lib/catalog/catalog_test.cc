@@ -90,7 +90,7 @@ TEST_F(CatalogTest, KeepsWhatWasNotedForTheUserAlone) {
   EXPECT_EQ(a.last_commit, kDay);
 }
 
-// Of a set that is seen in part, what is seen counts. Nothing is known of the rest.
+// Of a set that is seen in part, only what is seen is noted.
 TEST_F(CatalogTest, WhatIsNotVisibleChangesNothing) {
   Catalog catalog = Open();
   DatasetReport report = Report("/d/s.%r", DatasetState::kDamaged);
@@ -116,7 +116,7 @@ TEST_F(CatalogTest, DamageIsNewOnceAndEndsWhenItIsRepaired) {
   report.damage = {Bad("/d/a", 4096, 4096)};
   EXPECT_THAT(Note(catalog, report, kDay), SizeIs(1));
   EXPECT_THAT(Note(catalog, report, 2 * kDay), IsEmpty());
-  // It grew: only what is new is told.
+  // The damage grew. Only the new part is reported.
   report.damage = {Bad("/d/a", 0, 12288)};
   const auto fresh = Note(catalog, report, 3 * kDay);
   ASSERT_THAT(fresh, SizeIs(2));
@@ -173,7 +173,7 @@ TEST_F(CatalogTest, APassThatIsCompleteCountsFromItsBeginning) {
   a = Get(catalog, "/d/a");
   EXPECT_EQ(a.last_verified, kDay);
   EXPECT_EQ(a.pass_rows, 0u);
-  // The end of a pass whose beginning is not known is none.
+  // The end of a pass with unknown beginning does not count.
   Note(catalog, report, 9 * kDay, CatalogNote::Read::kPart);
   EXPECT_EQ(Get(catalog, "/d/a").last_verified, kDay);
 }
@@ -253,7 +253,7 @@ TEST_F(CatalogLosses, EndWhenTheDatasetIsProtectedAgain) {
   Note(catalog_, Report("/d/a", DatasetState::kIntact, "/d/a"), 3 * kDay);
   EXPECT_THAT(Open(""), ElementsAre("/d/b:unprotected"));
   EXPECT_EQ(Get(catalog_, "/d/a").state, "intact");
-  // Seen, but not read: what is there now may be anything.
+  // Seen, but not read: the present content may be anything.
   Lose("/d/b", CatalogLoss::Kind::kBack, 4 * kDay);
   EXPECT_THAT(Open(""), IsEmpty());
   EXPECT_EQ(Get(catalog_, "/d/b").state, "intact");
@@ -377,7 +377,7 @@ TEST_F(CatalogTest, ObjectsOfDamageAreKept) {
   EXPECT_EQ((*events)[0].objects, report.damage[0].objects);
   EXPECT_EQ((*events)[0].objects_left_off, 2u);
   EXPECT_THAT((*events)[1].objects, IsEmpty());
-  // Names that were not known at first are added, and none is replaced.
+  // Objects that were not known at first are added; none is replaced.
   const auto first = report.damage[0].objects;
   report.damage[0].objects = {Chunk("/other", 1)};
   report.damage[1].objects = {Chunk("/late", 2)};
@@ -402,7 +402,7 @@ TEST_F(CatalogTest, OfVeryManyObjectsAFewAreKept) {
   ASSERT_THAT(event.objects, SizeIs(kMostEventObjects));
   EXPECT_EQ(event.objects_left_off, 1000 + 64 - kMostEventObjects);
   EXPECT_EQ(event.objects[0], report.damage[0].objects[0]);
-  EXPECT_EQ(event.objects[1].name, "/\xef\xbf\xbd\xef\xbf\xbd");  // what is no UTF-8 is replaced
+  EXPECT_EQ(event.objects[1].name, "/\xef\xbf\xbd\xef\xbf\xbd");  // bytes that are not UTF-8 are replaced
   EXPECT_EQ(event.objects[2], report.damage[0].objects[3]);
   auto raw = Database::Open(file_, DatabaseMode::kRead);
   ASSERT_OK(raw.status());
@@ -537,7 +537,7 @@ TEST_F(CatalogTest, ACopyIsAsOldAsTheLastLookAtTheFirstFile) {
   Note(catalog, Report(first), kDay);
   Note(catalog, Report(copy), 3 * kDay);
   EXPECT_EQ(Get(catalog, copy).first_seen, kDay);
-  // A place that was given up, and is used again.
+  // A path that was given up, and is used again.
   Note(catalog, Report(moved, DatasetState::kIntact, "u-2"), kDay);
   ASSERT_OK(catalog.NoteLosses("lzy-test", 2 * kDay, {{Get(catalog, moved).id, CatalogLoss::Kind::kWanted, "moved"}}));
   std::filesystem::remove(first);

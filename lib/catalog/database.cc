@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kBusyMilliseconds = 10'000;
 
-// Magic numbers of statfs(2). Any file system that is not known to be of this machine alone counts as a network's.
+// Magic numbers of statfs(2). A file system that is not known to be local counts as a network file system.
 constexpr std::array<std::uint64_t, 8> kLocal = {
     0xEF53,      // ext2, ext3, ext4
     0x58465342,  // XFS
@@ -37,7 +37,7 @@ bool IsLocal(const std::string& path) {
   return std::ranges::find(kLocal, static_cast<std::uint64_t>(about.f_type)) != kLocal.end();
 }
 
-// The name as a URI, which is the only way to say "immutable".
+// The name as a URI: the only way to request "immutable".
 std::string Immutable(const std::string& path) {
   std::string uri = "file:";
   for (const char c : path) {
@@ -47,8 +47,8 @@ std::string Immutable(const std::string& path) {
   return uri + "?immutable=1";
 }
 
-// Where SQLite does not wait for other processes itself: it does not if one that only reads wants the whole file, as for
-// another kind of journal.
+// Repeats `call` while it is busy. SQLite itself does not wait if a reader wants the whole file, for example for another
+// kind of journal.
 template <class Call>
 Status WaitFor(const Call& call) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kBusyMilliseconds);
@@ -59,7 +59,7 @@ Status WaitFor(const Call& call) {
   }
 }
 
-// What the last call failed with.
+// The error of the last call.
 Status FailureOf(sqlite3* handle) {
   const int code = sqlite3_errcode(handle);
   const Code kind = code == SQLITE_BUSY                              ? Code::kBusy
@@ -154,8 +154,8 @@ Status Database::Failure() const {
   return FailureOf(handle_.get());
 }
 
-// A reader that may not make the files of the WAL can read a file whose WAL is empty: the file has
-// everything then.
+// A reader that may not create the files of the WAL can still read the file if its WAL is empty, because the file is then
+// complete.
 Result<Database> Database::Open(const std::string& path, DatabaseMode mode) {
   const bool write = mode == DatabaseMode::kWrite;
   if (write) {
@@ -172,7 +172,7 @@ Result<Database> Database::Open(const std::string& path, DatabaseMode mode) {
     if (handle == nullptr) return Status(Code::kNoMemory, "out of memory");
     if (opened != SQLITE_OK) return out.Failure();
     sqlite3_busy_timeout(handle, kBusyMilliseconds);
-    // A file that somebody else prepared must not make this process run its code.
+    // A hostile file must not make this process run its code.
     sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
     sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
     // The first access: opening alone reads nothing.
@@ -186,13 +186,13 @@ Result<Database> Database::Open(const std::string& path, DatabaseMode mode) {
     if (read.ok() || has_wal || read.status().code() == Code::kCorrupt) return read;
     return connect(Immutable(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
   }
-  // Of the user alone: names of files are nobody else's business.
+  // Accessible to the user alone, because file names may be confidential.
   const mode_t others = umask(0077);
   auto out = connect(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   umask(others);
   if (!out.ok()) return out;
   LZY_RETURN_IF_ERROR(WaitFor([&] { return out->Execute(IsLocal(path) ? "PRAGMA journal_mode = WAL" : "PRAGMA journal_mode = DELETE"); }));
-  // A power cut may take the last transactions of a WAL; the file stays whole.
+  // After a power loss, the last transactions of a WAL may be lost; the file stays whole.
   LZY_RETURN_IF_ERROR(out->Execute("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON"));
   return out;
 }

@@ -24,7 +24,7 @@ std::string EncodeEventObjects(const Damage& damage) {
   return "{\"objects\":[" + all + "],\"left_off\":" + std::to_string(left_off) + "}";
 }
 
-// The size is bounded first, so neither depth nor number of values matters.
+// Checks the size first, so depth and number of values do not matter.
 void DecodeEventObjects(const std::string& text, CatalogEvent& event) {
   if (text.empty() || text.size() > kMostEventObjectBytes) return;
   const auto json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -1,5 +1,5 @@
 #pragma once
-// The names of what a damage lies in, as an event of the catalogue keeps them.
+// The objects in a damaged range, as an event of the catalogue stores them.
 
 #include <string>
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace lzy {
 
-/// Of one event. What is more is only counted.
+/// The limits for one event. Further objects are only counted.
 inline constexpr std::size_t kMostEventObjects = 16, kMostEventObjectBytes = 8192;
 
-/// The text that is stored: a JSON document, or nothing if nothing is named.
+/// The text to store: a JSON document, or nothing if there are no objects.
 std::string EncodeEventObjects(const Damage& damage);
-/// Fills in `objects` and `objects_left_off`. Whatever EncodeEventObjects does not make is left out.
+/// Fills in `objects` and `objects_left_off`. Ignores everything that EncodeEventObjects does not make.
 void DecodeEventObjects(const std::string& text, CatalogEvent& event);
 
 }  // namespace lzy

@@ -1,7 +1,7 @@
-// What was protected and is not any more: noting it, and its end.
+// Notes datasets that were protected and are not any more, and the end of such losses.
 //
-// Such an event lasts (ended = 0) until the dataset is found protected again, or until somebody acknowledges it. So a scrub
-// that runs every night tells of it every night.
+// A loss lasts (ended = 0) until the dataset is found protected again, or the user acknowledges it. So a scrub that runs
+// every night reports it every night.
 
 #include <algorithm>
 
@@ -23,12 +23,12 @@ const char* NameOf(CatalogLoss::Kind kind) {
   return "gone";
 }
 
-// Whether the state says anything else than before is the matter of the caller: it looks at what lasts already.
+// The caller checks whether the state is new: it looks at what lasts already.
 Status NoteOne(Database& database, const std::string& tool, std::int64_t now, const CatalogLoss& loss) {
   const bool back = loss.kind == CatalogLoss::Kind::kBack;
   const bool lasts = loss.kind == CatalogLoss::Kind::kVanished || loss.kind == CatalogLoss::Kind::kUnprotected;
   LZY_RETURN_IF_ERROR(EndLosses(database, loss.dataset, now, back ? "protected again" : lasts ? "see the next event" : loss.why));
-  // What is there again was not read since.
+  // A dataset that is back has not been read since.
   LZY_ASSIGN_OR_RETURN(Statement update, database.Prepare("UPDATE datasets SET state = ?, exit_code = ?, last_verified = CASE WHEN ?3 THEN 0 "
                                                           "ELSE last_verified END WHERE id = ?4"));
   update.Bind(back ? "intact" : NameOf(loss.kind)).Bind(lasts ? 4 : 0).Bind(back ? 1 : 0);

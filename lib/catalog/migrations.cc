@@ -1,4 +1,4 @@
-// The form of the catalogue. To change it, add a step at the end of kSteps; never change a step that was released.
+// The form of the catalogue. To change it, add a step at the end of kSteps. Never change a step that was released.
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 namespace lzy {
 namespace {
 
-// "lzyc": tells a catalogue from other SQLite files.
+// "lzyc": distinguishes a catalogue from other SQLite files.
 constexpr std::int64_t kApplication = 0x6c7a7963;
 
 constexpr const char* kSteps[] = {
@@ -49,7 +49,7 @@ int Catalog::Version() {
   return static_cast<int>(std::size(kSteps));
 }
 
-// In one transaction, which begins with the write lock: of several processes that find an old file, one updates it.
+// Uses one transaction, which begins with the write lock. So of several processes that find an old file, one updates it.
 Status Migrate(Database& database) {
   return database.Transact([&]() -> Status {
     LZY_ASSIGN_OR_RETURN(const std::int64_t version, database.Integer("PRAGMA user_version"));

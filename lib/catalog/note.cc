@@ -1,8 +1,8 @@
-// Writing: what tools found becomes rows of datasets and events.
+// Writes the findings of tools to the tables of datasets and events.
 //
-// Damage that lasts is one event. A finding is compared with the events of the same file and part that last: only bytes
-// that none of them has become a new event. An event ends when its bytes were repaired, or when all of the dataset was
-// read and none of its bytes was found damaged.
+// Lasting damage is one event. A finding is compared with the lasting events of the same file and part; only bytes that are
+// in none of them become a new event. An event ends when its bytes were repaired, or when all of the dataset was read and
+// none of its bytes was damaged.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -20,8 +20,8 @@
 namespace lzy {
 namespace {
 
-// Whether a report says anything of the state of the dataset. A failure to read or to lock it does not, nor that members may be on other
-// nodes.
+// True if a report says anything about the state of the dataset. A failure to read or lock it does not, nor do members that
+// may be on other nodes.
 bool SaysState(const DatasetReport& report) {
   if (!report.not_visible.empty() && report.state == DatasetState::kUnprotected) return false;
   switch (report.status.code()) {
@@ -36,12 +36,12 @@ bool SaysState(const DatasetReport& report) {
   }
 }
 
-// Damage of no length, such as a sidecar that is missing, covers its first byte here.
+// Damage without a length, such as a missing sidecar, covers its first byte here.
 Interval BytesOf(std::uint64_t offset, std::uint64_t length) {
   return {offset, offset + std::max<std::uint64_t>(length, 1)};
 }
 
-// What of `found` none of `known` has.
+// The parts of `found` that are not in `known`.
 std::vector<Interval> Remainder(Interval found, const IntervalSet& known) {
   std::vector<Interval> out;
   for (const Interval& one : known.intervals()) {
@@ -68,8 +68,8 @@ class Noting {
     if (note_.unreadable) return NoteUnreadable();
     if (!SaysState(report_) || report_.left_for_later) return news_;
     LZY_RETURN_IF_ERROR(FindDataset());
-    // What was never protected is no business of the catalogue, nor is what it hears of only when it goes. A file beside the sidecar of
-    // a member of a set was protected.
+    // A dataset that was never protected is not noted, nor is an unknown one that is being removed. A file beside the
+    // sidecar of a member was protected.
     const bool was_protected = !report_.uuid.empty() || report_.another;
     if (!known_ && (!was_protected || note_.removed)) return news_;
     if (note_.removed) {
@@ -88,7 +88,7 @@ class Noting {
   }
 
  private:
-  // What was known of the damage may still be so.
+  // The known damage may still exist.
   Result<CatalogNews> NoteUnreadable() {
     LZY_RETURN_IF_ERROR(FindDataset());
     if (!known_) return news_;
@@ -99,7 +99,7 @@ class Noting {
     return Store();
   }
 
-  // By path. A dataset that was renamed has the uuid of an entry whose files are gone.
+  // Finds the dataset by path. A dataset that was renamed has the uuid of an entry whose files are gone.
   Status FindDataset() {
     LZY_ASSIGN_OR_RETURN(auto found, catalog_.Find(note_.path));
     known_ = found.has_value();
@@ -123,7 +123,7 @@ class Noting {
       LZY_ASSIGN_OR_RETURN(auto found, catalog_.Find(path));
       if (!found || path == note_.path) continue;
       if (IsThere(*found)) {
-        // A copy. Both are there now, so neither of them ever counts as the other one that was moved (LossOf in the tools).
+        // A copy. Both exist now, so neither ever counts as the other one after a move (LossOf in the tools).
         first_seen_ = std::min(first_seen_, found->last_seen);
         continue;
       }
@@ -136,7 +136,7 @@ class Noting {
     }
   }
 
-  // Of a set, one of the first members.
+  // For a set, looks for one of the first members.
   static bool IsThere(const CatalogDataset& dataset) {
     if (dataset.kind != "set") return access(dataset.path.c_str(), F_OK) == 0;
     constexpr std::uint32_t kMost = 16;
@@ -158,8 +158,8 @@ class Noting {
     return Status::Ok();
   }
 
-  // A new encoding, or an older commit (put back from a backup), has not been read yet. Damage of the old one is not
-  // that of the new one, unless it is found again.
+  // A new encoding, or an older commit (from a backup), has not been read yet. Damage of the old one is not damage of the
+  // new one, unless it is found again.
   Status NoteIdentity() {
     if (row_.kind.empty()) row_.kind = report_.kind == DatasetKind::kShared ? "shared" : "set";
     if (report_.uuid.empty()) return Status::Ok();
@@ -203,8 +203,8 @@ class Noting {
       }
       if (damage.repaired) LZY_RETURN_IF_ERROR(EndRepaired(open, path, part, bytes));
     }
-    // A commit accepts what it reads; all that was read whole and is not found any more has gone. Without usable hashes,
-    // nothing was compared, and nothing is known to have gone.
+    // A commit accepts what it reads. After a complete read, damage that was not found again has gone. Without usable hashes
+    // nothing was compared, so nothing is known to have gone.
     const bool accepted = report_.committed && report_.damage.empty();
     const Code code = report_.status.code();
     const bool compared = code != Code::kUnprotected && code != Code::kCorrupt;
@@ -219,19 +219,19 @@ class Noting {
     return Status::Ok();
   }
 
-  // Hashes say nothing of parity that was computed wrongly. It has gone if all rows were compared, or made again.
+  // Hashes do not show parity that was computed wrongly. It has gone if all rows were compared, or made again.
   bool EncodedAll(bool accepted) const {
     return accepted ? report_.bytes_encoded >= report_.bytes : report_.parity_compared;
   }
 
-  // Whether there is damage that lasts of which nobody knew what lies in it.
+  // True if there is lasting damage whose objects are not known.
   Result<bool> AnyUnnamed() {
     LZY_ASSIGN_OR_RETURN(Statement any, database_.Prepare("SELECT 1 FROM events WHERE dataset = ? AND what = 'damage' AND ended = 0 AND "
                                                           "objects = '' LIMIT 1"));
     return any.Bind(row_.id).Step();
   }
 
-  // Such events get the names once they are known: another version noted them, or the helper was missing.
+  // Adds the objects to such events when they become known. (An older version noted the event, or the helper was missing.)
   Status NameKnown(const Damage& damage, const std::string& path, Interval bytes) {
     LZY_ASSIGN_OR_RETURN(Statement update,
                          database_.Prepare("UPDATE events SET objects = ? WHERE dataset = ? AND what = 'damage' AND ended = 0 AND objects = '' "
@@ -240,7 +240,7 @@ class Noting {
     return update.Bind(bytes.begin).Bind(bytes.end).Run();
   }
 
-  // Only events that lie in what was repaired as a whole: the rest of them may not be.
+  // Ends only events whose bytes were all repaired.
   Status EndRepaired(const std::vector<CatalogEvent>& open, const std::string& path, const std::string& part, Interval bytes) {
     for (const CatalogEvent& event : open) {
       const Interval its = BytesOf(event.offset, event.length);
@@ -250,7 +250,7 @@ class Noting {
     return Status::Ok();
   }
 
-  // After a part only, the state is not better than the damage that lasts elsewhere.
+  // After a part was read, the state is not better than the lasting damage elsewhere.
   Status NoteState() {
     LZY_ASSIGN_OR_RETURN(const std::vector<CatalogEvent> left, OpenDamage());
     const bool beyond = std::ranges::any_of(left, &CatalogEvent::beyond_repair);
@@ -259,7 +259,7 @@ class Noting {
     row_.last_seen = note_.now;
     row_.waits = WaitsForACommit(report_);
     row_.only_a_commit_helps = OnlyACommitHelps(report_);
-    // Commands for what a part of it showed say nothing of what is known of the rest.
+    // Commands that follow from a part do not fit what is known of the rest.
     row_.next = note_.read == CatalogNote::Read::kPart ? "" : note_.next;
     row_.exit_code = ExitCodeOf(report_);
     row_.state = intact ? Name(DatasetState::kIntact) : Name(report_.state);
@@ -282,7 +282,7 @@ class Noting {
   // A pass that reached the end has read everything since it began.
   void NotePass(std::int64_t began) {
     const Portion& portion = report_.portion;
-    // Of a pass that is not known: another tool has read everything meanwhile, or hashes were lost.
+    // A portion of an unknown pass: another tool has read everything meanwhile, or hashes were lost.
     if (portion.begin != 0 && (row_.pass_began == 0 || portion.begin != row_.pass_rows)) return;
     if (portion.begin == 0) row_.pass_began = began;
     row_.rows = portion.of;
@@ -365,13 +365,13 @@ class Noting {
   Catalog& catalog_;
   const CatalogNote& note_;
   const DatasetReport& report_;
-  // Members may be on other nodes: damage that was seen counts, but nothing is known to be well.
+  // Members may be on other nodes. Damage that was seen counts, but nothing is known to be intact.
   const bool partial_;
   const CatalogNote::Read read_;
   /// The dataset's row, as it will be stored.
   CatalogDataset row_;
   bool known_ = false;
-  std::int64_t first_seen_ = note_.now;  // if it is not known
+  std::int64_t first_seen_ = note_.now;  // for a dataset that is not known yet
   CatalogNews news_;
 };
 

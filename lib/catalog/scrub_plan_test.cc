@@ -69,7 +69,7 @@ TEST(ParseDuration, TakesUnits) {
   for (const char* bad : {"", "d", "-1d", "1 d", "1D", "300y", "1mm"}) EXPECT_FALSE(ParseDuration(bad)) << bad;
 }
 
-// Without a catalogue nothing is ever known to have been read.
+// Without a catalogue, no earlier reads are known.
 TEST(PlanScrub, ARunEachDayComesRound) {
   const std::vector<ScrubCandidate> all = {{100}, {300}, {200}, {400}};
   std::vector<std::size_t> first;

@@ -12,21 +12,21 @@ namespace {
 
 constexpr const char* kStates[] = {"intact", "damaged", "unrepairable", "stale", "at-risk", "unprotected", "unreadable", "vanished"};
 
-// When this was last verified; a dataset that never was counts from the day when it became known.
+// When the dataset was last verified; if never, when it became known.
 std::int64_t VerifiedOrSeen(const CatalogDataset& dataset, std::int64_t now) {
   const std::int64_t verified = VerifiedBefore(dataset, now);
   return verified != 0 ? verified : std::min(dataset.first_seen, now);
 }
 
-// The order of exit codes; but what vanished is worse than what changed.
+// The order of exit codes, but "vanished" comes right after "damaged".
 int Gravity(const CatalogDataset& dataset) {
   constexpr int kOrder[] = {2, 1, 6, 9, 4};
   const auto* const at = std::ranges::find(kOrder, dataset.exit_code);
   return dataset.state == "vanished" ? 3 : static_cast<int>(at - std::begin(kOrder)) * 2;
 }
 
-/// The value of a label, as the format wants it: UTF-8, with backslash and quote escaped. Control characters and other
-/// bytes are written as \xNN; one wrong byte would make the whole file unreadable.
+/// The value of a label in the format: UTF-8, with backslash and quote escaped. Control characters and other bytes become
+/// \xNN, because one wrong byte would make the whole file unreadable.
 std::string Label(const std::string& text) {
   std::string out;
   for (const char c : AsUtf8(Printable(text))) {

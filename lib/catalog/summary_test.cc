@@ -91,7 +91,7 @@ TEST(CatalogSummary, TheGravestAreFirst) {
   std::vector<std::string> paths;
   for (const CatalogDataset* dataset : summary.not_intact) paths.push_back(dataset->path);
   EXPECT_EQ(paths, (std::vector<std::string>{"/e", "/d", "/g", "/c", "/h", "/b", "/a"}));
-  // What vanished has no bytes, and nobody can verify it.
+  // A dataset that vanished has no bytes, and cannot be verified.
   EXPECT_EQ(summary.datasets, 7u);
   EXPECT_EQ(summary.bytes, 7000u);
   EXPECT_EQ(summary.states.at("vanished"), 1u);

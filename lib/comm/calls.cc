@@ -11,7 +11,7 @@ Result<std::size_t> Caller::Call(int rank, std::vector<std::uint8_t> call, Mutab
   std::condition_variable changed;
   std::optional<Result<std::size_t>> result;
   Begin(rank, std::move(call), answer, [&](Result<std::size_t> length) {
-    // Under the mutex: `changed` may be gone as soon as the waiting thread can go on.
+    // Notify under the mutex: `changed` may be destroyed as soon as the waiting thread continues.
     const std::lock_guard lock(mutex);
     result = std::move(length);
     changed.notify_one();

@@ -15,7 +15,7 @@ namespace lzy {
 
 namespace {
 
-// One rank. Arguments are checked as by MpiCommunicator, so that a bug shows without mpiexec, too.
+// A single rank. Checks arguments as MpiCommunicator does, so that a bug shows without mpiexec, too.
 class Self final : public Communicator {
  public:
   int rank() const override { return 0; }
@@ -70,9 +70,9 @@ class Self final : public Communicator {
   }
 };
 
-/// From no trouble to the gravest. First what says something about the state of a dataset, then what the caller can
-/// put right, then damage, then failures to do what was asked, then those after which nothing can be relied on. An
-/// interrupt comes last: it may be the cause of whatever else went wrong.
+/// From harmless to gravest: first codes about the state of a dataset, then errors that the caller can correct, then
+/// damage, then failures to do the work, then errors after which nothing is reliable. An interrupt comes last, because it
+/// may be the cause of all other errors.
 constexpr Code kByGravity[] = {
     Code::kOk,           Code::kUnprotected, Code::kNotFound,
     Code::kBusy,         Code::kTimeout,     Code::kInvalidArgument,
@@ -96,7 +96,7 @@ std::unique_ptr<Communicator> SelfCommunicator() {
 Result<std::vector<std::unique_ptr<Communicator>>> SplitIntoParts(Communicator& comm,
                                                                  std::span<const std::set<int>> parts) {
   std::vector<std::unique_ptr<Communicator>> out;
-  std::vector<std::size_t> rounds;  // of each Split, the part that this rank is in; parts.size() if there is none
+  std::vector<std::size_t> rounds;  // by Split: the part of this rank; parts.size() if there is none
   // Greedy: each part goes into the first round in which none of its ranks is busy. All ranks compute the same rounds
   // from the same parts, without communication.
   LZY_RETURN_IF_ERROR(AgreeOn(comm, [&] {
@@ -123,7 +123,7 @@ Result<std::vector<std::unique_ptr<Communicator>>> SplitIntoParts(Communicator& 
   return out;
 }
 
-// In the usual case, the first reduction finds that all is well, and nothing else is sent.
+// Usually the first reduction finds that all ranks succeeded, and nothing else is sent.
 Status Agree(Communicator& comm, const Status& mine) {
   // One reduction finds both the gravest code and its lowest rank. The code is in the upper half of the key. The
   // lower half is larger for a lower rank.
@@ -137,7 +137,7 @@ Status Agree(Communicator& comm, const Status& mine) {
   const std::uint64_t speaker = kLowHalf - (worst & kLowHalf);
   Status said = mine;
   LZY_RETURN_IF_ERROR(BroadcastRecord(comm, said, static_cast<int>(speaker)));
-  // All ranks may have met the same trouble, such as a missing file. Then naming a single rank would mislead.
+  // All ranks may have the same error, such as a missing file. Then naming a single rank would mislead.
   const bool differs = mine.code() != said.code() || mine.message() != said.message();
   LZY_ASSIGN_OR_RETURN(const std::uint64_t differing, comm.AllReduceSum(differs ? 1 : 0));
   return differing == 0 ? said : said.WithContext(fmt::format("rank {}", speaker));

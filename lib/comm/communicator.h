@@ -1,12 +1,11 @@
 #pragma once
-// Collective communication as the engine uses it. One interface, two implementations: MpiCommunicator (lib/mpi) over
-// an MPI communicator, and SelfCommunicator for one process without MPI. This room has no MPI: what includes mpi.h is
-// in the rooms transport, validated and mpi. So the engine runs the same under mpiexec, without MPI and in tests.
+// Collective communication for the engine. There are two implementations: MpiCommunicator (lib/mpi) over an MPI
+// communicator, and SelfCommunicator for one process without MPI. This room does not use MPI; only the rooms transport,
+// validated and mpi include mpi.h. So the engine runs the same under mpiexec, without MPI and in tests.
 //
-// Rules: all calls are collective over the communicator, unless said otherwise, and made in the same order on all
-// ranks, by one thread at a time. They return the same kind of Status on every rank. Payloads may exceed 2^31
-// elements. Errors are Code::kMpi with MPI's own text, or kNoMemory. After an error of MPI, other ranks may wait
-// forever.
+// Rules: all calls are collective over the communicator, unless said otherwise, and made in the same order on all ranks, by
+// one thread at a time. They return the same kind of Status on every rank. Payloads may exceed 2^31 elements. Errors are
+// Code::kMpi with MPI's own text, or kNoMemory. After an error of MPI, other ranks may wait forever.
 
 #include <cstdint>
 #include <functional>
@@ -37,11 +36,11 @@ class Communicator {
 
   /// Returns when all ranks have called it.
   virtual Status Barrier() = 0;
-  /// `bytes` of rank `root` replaces `bytes` everywhere. Its length on other ranks does not matter. `root` is the
-  /// same on all ranks.
+  /// Replaces `bytes` on every rank by those of rank `root`. Its length on other ranks does not matter. `root` is the same
+  /// on all ranks.
   virtual Status Broadcast(Bytes& bytes, int root) = 0;
-  /// How broadcasts with this rank as the root travel from now on, here and in communicators that are split off
-  /// later. Local: the root tells the others with each broadcast. Only MpiCommunicator has anything to choose from.
+  /// Sets the topology of later broadcasts with this rank as the root, here and in communicators that are split off later.
+  /// Local: the root sends it to the others with each broadcast. Only MpiCommunicator has several topologies.
   virtual void SetTopology(const TopologyChoice&) {}
   /// The bytes of every rank, by rank, on every rank. Ranks may bring different amounts.
   virtual Result<std::vector<Bytes>> AllGather(ByteSpan mine) = 0;
@@ -50,37 +49,36 @@ class Communicator {
   /// The largest value of all ranks, or the sum, on every rank.
   virtual Result<std::uint64_t> AllReduceMax(std::uint64_t value) = 0;
   virtual Result<std::uint64_t> AllReduceSum(std::uint64_t value) = 0;
-  /// The XOR of parts. `send` has counts[r] 64-bit words for each rank r, one part after the other. `receive`
-  /// (counts[rank()] words) becomes the XOR over all ranks of the parts that are for this one. `counts` is the same
-  /// on all ranks. The result is not proven here: see rows/xor_checks.h.
+  /// XOR of parts. `send` has counts[r] 64-bit words for each rank r, one part after the other. `receive` (counts[rank()]
+  /// words) becomes the XOR, over all ranks, of the parts for this rank. `counts` is the same on all ranks. The result is
+  /// not proven here: see rows/xor_checks.h.
   virtual Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) = 0;
   /// Makes a communicator of the ranks with the same color, in the order of their ranks. A rank with color < 0 takes
   /// part in the call and gets nullptr.
   virtual Result<std::unique_ptr<Communicator>> Split(int color) = 0;
-  /// Runs `work` in a thread of its own, which may call other ranks, and answers theirs by `handler`. Returns when
-  /// `work` has ended on all ranks; with what it threw here, or with an error of MPI. `work` must use nothing else of
-  /// this communicator.
+  /// Runs `work`, which may call other ranks, in a thread of its own, and answers calls of other ranks by `handler`.
+  /// Returns when `work` has ended on all ranks. The status is an exception of `work` on this rank, or an error of MPI.
+  /// `work` must not use this communicator otherwise.
   virtual Status RunWithCalls(const CallHandler& handler, const std::function<void(Caller&)>& work) = 0;
 };
 
-/// A communicator of this process alone. Needs no MPI, and its calls copy at most.
+/// A communicator of this process alone. Needs no MPI; its calls only copy.
 std::unique_ptr<Communicator> SelfCommunicator();
 
-/// Makes one communicator for each of `parts`: sets of ranks, the same on all ranks, that may overlap. nullptr where
-/// this rank is not in the part. Parts without a common rank are made by one Split, so this takes few calls however
-/// many parts there are. Collective. If parts overlap, destroy the communicators in their order.
+/// Makes one communicator for each of `parts`: sets of ranks, the same on all ranks, that may overlap. nullptr if this rank
+/// is not in the part. One Split makes all parts without a common rank, so few calls are needed for any number of parts.
+/// Collective. If parts overlap, destroy the communicators in their order.
 Result<std::vector<std::unique_ptr<Communicator>>> SplitIntoParts(Communicator& comm,
                                                                  std::span<const std::set<int>> parts);
 
-/// The gravest Status of all ranks, the same on every rank; of equally grave ones, that of the lowest rank.
-/// Collective. With it, a failure on one rank stops all ranks at the same place; without it, the others would wait in
-/// the next collective call. Unless all ranks say the same, the message begins with "rank R: ". Costs one reduction
-/// while all is well.
+/// The gravest Status of all ranks, the same on every rank; of equally grave ones, that of the lowest rank. Collective. It
+/// makes a failure on one rank stop all ranks at the same place; otherwise the others would wait in the next collective
+/// call. Unless all ranks have the same status, the message begins with "rank R: ". Costs one reduction if all ranks
+/// succeeded.
 Status Agree(Communicator& comm, const Status& mine);
 
-/// Runs `work`, which must not communicate, and agrees on how it went. Whatever a rank does between two collective
-/// calls, and may run out of memory in, belongs into an AgreeOn: an exception that only this rank throws would leave
-/// the others waiting.
+/// Runs `work`, which must not communicate, and agrees on its status. Use it for all work between two collective calls that
+/// may run out of memory: an exception on this rank alone would leave the others waiting.
 template <class Work>
 Status AgreeOn(Communicator& comm, const Work& work) {
   return Agree(comm, NoThrow(work));

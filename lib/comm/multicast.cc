@@ -16,8 +16,8 @@ int CeilLog2(int value) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(value - 1)));
 }
 
-/// The leaders, of m, to which leader i sends once it has the message, in this order. Leader 0 has it from the start.
-/// The shapes differ in nothing else. Every leader sends only to leaders with higher numbers.
+/// The leaders, of m, to which leader i sends in this order when it has the message. Leader 0 has it from the start. This
+/// is the only difference between the shapes. Every leader sends only to leaders with higher numbers.
 std::vector<int> NextLeaders(Topology shape, int i, int m) {
   std::vector<int> next;
   const auto add = [&](std::int64_t leader) {
@@ -47,7 +47,7 @@ std::vector<int> NextLeaders(Topology shape, int i, int m) {
   return next;
 }
 
-/// Moves the group of the root to the front, and the root to the front of it. So the shapes need not know the root.
+/// Moves the group of the root to the front, and the root to the front of the group. So the shapes need not know the root.
 RankGroups FromRoot(RankGroups groups, int root) {
   for (auto& group : groups) {
     const auto at = std::find(group.begin(), group.end(), root);
@@ -94,7 +94,7 @@ std::vector<MulticastMessage> MakeSchedule(Topology shape, const RankGroups& gro
     }
     for (std::size_t member = 1; member < group.size(); ++member) schedule.push_back({++step, group[0], group[member]});
   }
-  // By steps: whoever runs the schedule then meets a rank's receive before its sends.
+  // By steps, so the executor handles the receive of a rank before its sends.
   std::stable_sort(schedule.begin(), schedule.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
   return schedule;
 }
@@ -136,7 +136,7 @@ Topology ChooseTopology(const RankGroups& groups, int root, std::uint64_t bytes,
   double least = BcastTime(static_cast<int>(ranks), bytes, model);
   for (const Topology shape : kShapes) {
     const double time = CriticalPath(MakeSchedule(shape, groups, root), bytes, model);
-    // Without a gain MPI_Bcast stays, which knows the network better than the model does.
+    // Without a gain, use MPI_Bcast, which knows the network better than the model does.
     if (time >= least) continue;
     least = time;
     best = shape;

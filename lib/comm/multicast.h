@@ -1,12 +1,10 @@
 #pragma once
-// How a message travels from one rank to all others over groups of ranks. Four shapes by Erciyes, Dagdeviren and
-// Payli (Group communication architectures with MPI): the leaders of groups pass the message on among themselves, and
-// each to the rest of its group.
+// Broadcasts over groups of ranks. Four shapes by Erciyes, Dagdeviren and Payli (Group communication architectures with
+// MPI): the leaders of groups pass the message on among themselves, and each leader to the rest of its group.
 //
-// A shape is turned into a schedule, a list of messages. Everything behind MakeSchedule knows no shapes: what runs
-// schedules (transport/multicast_mpi.h), and what computes their times. All functions are local and pure. The same
-// arguments give the same result on all ranks, so ranks need not agree on a schedule. Used by MpiCommunicator; see
-// docs/design/overview.md §2, "Broadcasts".
+// A shape is turned into a schedule, a list of messages. transport/multicast_mpi.h runs schedules without knowing shapes.
+// All functions are local and pure. The same arguments give the same result on all ranks, so ranks need not agree on a
+// schedule. Used by MpiCommunicator; see docs/design/overview.md §2, "Broadcasts".
 
 #include <cstdint>
 #include <span>
@@ -37,16 +35,16 @@ struct MulticastMessage {
   int to = 0;
 };
 
-/// The messages, in the order of their steps, that bring what `root` has to all ranks of `groups`. `shape` is one of
-/// kShapes. Every rank but the root receives exactly one message. No rank sends before it has received, and none
-/// sends or receives two messages in one step. The root is the leader of its group, wherever it stands in it. Leaders
-/// send to other leaders first.
+/// The messages, in the order of their steps, that send the data of `root` to all ranks of `groups`. `shape` is one of
+/// kShapes. Every rank but the root receives exactly one message. No rank sends before it has received, and none sends or
+/// receives two messages in one step. The root is the leader of its group, whatever its place in the group. Leaders send to
+/// other leaders first.
 std::vector<MulticastMessage> MakeSchedule(Topology shape, const RankGroups& groups, int root);
 
 /// Seconds from the start until the last rank has its message of `bytes`, by the cost model.
 double CriticalPath(std::span<const MulticastMessage> schedule, std::uint64_t bytes, const CostModel& model);
-/// The same for MPI_Bcast on `ranks`, as well as it can be known: the better one of a binomial tree, and of
-/// scattering the parts and gathering them in a ring.
+/// An estimate of the same for MPI_Bcast on `ranks`: the smaller time of a binomial tree, and of scattering the parts and
+/// gathering them in a ring.
 double BcastTime(int ranks, std::uint64_t bytes, const CostModel& model);
 /// The cheapest of kBcast and kShapes by the cost model; kBcast unless another one is cheaper. `groups` must be those
 /// of all ranks.

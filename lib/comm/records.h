@@ -1,7 +1,7 @@
 #pragma once
-// Records (base/record.h) between ranks: every rank's on every rank, or one rank's on all. All collective. A rank that runs out of
-// memory takes part all the same, and the others see a malformed record; where all ranks must go the same way afterwards, Agree on
-// the status.
+// Sends records (base/record.h) between ranks: those of all ranks to all, or that of one rank to all. All calls are
+// collective. A rank that runs out of memory still takes part, and the others get a malformed record. If all ranks must
+// continue in the same way, Agree on the status.
 
 #include <iterator>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace lzy {
 
-/// What each rank brings, by rank.
+/// Returns the record of each rank, by rank.
 template <class T>
 Result<std::vector<T>> AllGatherRecords(Communicator& comm, const T& mine) {
   Communicator::Bytes bytes;
@@ -32,7 +32,7 @@ Result<std::vector<T>> AllGatherRecords(Communicator& comm, const T& mine) {
   return out;
 }
 
-/// What all ranks list, one after the other.
+/// Returns the lists of all ranks, one after the other.
 template <class T>
 Result<std::vector<T>> UniteRecords(Communicator& comm, const std::vector<T>& mine) {
   LZY_ASSIGN_OR_RETURN(auto lists, AllGatherRecords(comm, mine));
@@ -41,7 +41,7 @@ Result<std::vector<T>> UniteRecords(Communicator& comm, const std::vector<T>& mi
   return out;
 }
 
-/// `value` of rank `root` replaces `value` on the others. May be a tuple of references (std::tie).
+/// Replaces `value` on the other ranks by that of rank `root`. May be a tuple of references (std::tie).
 template <class T>
 Status BroadcastRecord(Communicator& comm, T& value, int root = 0) {
   const bool speaks = comm.rank() == root;

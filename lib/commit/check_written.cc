@@ -13,12 +13,11 @@
 namespace lzy {
 namespace {
 
-// Of what ranks tell each other at once: some megabytes on every rank.
+// The most intervals that all ranks exchange at once: some megabytes on every rank.
 constexpr std::size_t kMostIntervals = 65536;
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-// The part of `all` that is this rank's when every rank gets as much. Cut by blocks, not by intervals: a program may
-// have written one long stretch.
+// The part of `all` that this rank checks. Parts have equal numbers of blocks, so an interval may be cut.
 std::vector<Interval> ShareOf(const std::vector<Interval>& all, const Communicator& comm) {
   std::uint64_t count = 0;
   for (const Interval& one : all) count += one.end - one.begin;
@@ -35,7 +34,7 @@ std::vector<Interval> ShareOf(const std::vector<Interval>& all, const Communicat
   return part;
 }
 
-// One call of CheckWritten. Findings count only if nobody has written since, which is asked at the end.
+// One call of CheckWritten. Run() asks at the end whether anybody wrote meanwhile; if so, the findings do not count.
 class Checker {
  public:
   Checker(const Context& context, const Written& written)
@@ -76,7 +75,7 @@ class Checker {
   }
 
  private:
-  // Which blocks this rank holds to what it captured, and whether what it knows counts (counts_).
+  // The blocks that each rank compares with its capture. Sets counts_. Collective.
   Result<Coverage> WhatCounts(bool shared) {
     Coverage coverage;
     enum : std::uint64_t { kAllKnown, kSomeUnseen, kVoid };
@@ -88,13 +87,13 @@ class Checker {
     why_not_ = worst == kVoid ? Uncompared::kOthers : Uncompared::kUnseen;
     if (shared && counts_) return ShareCoverage(context_.comm, *capture_);
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] {
-      if (!counts_) return;  // of a set: nobody else writes this rank's member
+      if (!counts_) return;  // in a set, only this rank writes its member
       for (const Interval& blocks : capture_->Captured(kAll)) coverage.pieces.push_back({blocks, context_.comm.rank()});
     }));
     return coverage;
   }
 
-  // Each byte is counted by one rank.
+  // Number of touched bytes. Each byte is counted on one rank.
   std::uint64_t TouchedBytes(const Layout& layout, std::uint32_t f, std::uint32_t rank, bool shared) const {
     const auto found = touched_.find(rank);
     if (found == touched_.end() || (shared && context_.comm.rank() != 0)) return 0;
@@ -105,14 +104,14 @@ class Checker {
     return bytes;
   }
 
-  // Blocks of the data that were touched.
+  // Touched data blocks of file f.
   std::vector<Interval> TouchedBlocks(const Layout& layout, std::uint32_t f, std::uint32_t rank) const {
     const auto found = touched_.find(rank);
     if (found == touched_.end()) return {};
     return lzy::TouchedBlocks(found->second, layout.block_size(), layout.data_blocks(f));
   }
 
-  // Parity blocks of region f in whose rows any file of the ensemble was touched.
+  // Parity blocks of region f in rows with touched blocks of any file.
   std::vector<Interval> TouchedParity(const Ensemble& ensemble, std::uint32_t f) const {
     const Layout& layout = *ensemble.layout;
     std::vector<Interval> found;
@@ -138,9 +137,9 @@ class Checker {
     return found;
   }
 
-  // Compares one file: captured blocks with the capture, the others with their leaves, and the parity of touched rows.
-  // Every block is read by one rank: captured ones by their captor, since only it has what was written; of the others,
-  // each rank reads a part.
+  // Compares captured blocks with the capture, other touched blocks with their leaves, and the parity of touched rows with
+  // its leaves. One rank reads each block: the rank that captured it, because only this rank has the bytes; other blocks
+  // are dealt to all ranks.
   Status CheckFile(const Ensemble& ensemble, std::uint32_t f, bool shared, const Coverage& coverage) {
     const Layout& layout = *ensemble.layout;
     const FileView& file = ensemble.files[f];
@@ -162,7 +161,7 @@ class Checker {
     return HoldToLeaves(StreamOf(ensemble, true, f), shared ? ShareOf(parity, context_.comm) : parity, nullptr);
   }
 
-  // The blocks of file f that lie in these blocks of a capture, which may have another size.
+  // Converts blocks of the capture to the blocks of file f that lie in them. The block sizes may differ.
   Interval BlocksIn(const Interval& captured, const Layout& layout, std::uint32_t f) const {
     const std::uint64_t theirs = capture_->block_size(), ours = layout.block_size();
     const bool to_the_end = captured.end * theirs >= layout.file_size(f);
@@ -170,7 +169,7 @@ class Checker {
     return {begin, std::max(begin, to_the_end ? layout.data_blocks(f) : captured.end * theirs / ours)};
   }
 
-  // What differs are faults, or goes to `suspects`, as bytes of the file.
+  // Compares blocks with their leaves. Counts a difference as a fault, or adds its byte range to `suspects` if given.
   Status HoldToLeaves(const BlockStream& stream, const std::vector<Interval>& blocks, std::vector<Interval>* suspects) {
     return Read(stream, blocks, [&](std::uint64_t, const CheckResult& checked) {
       for (const BadBlocks& bad : checked.bad) {
@@ -183,7 +182,7 @@ class Checker {
     });
   }
 
-  // Rows that have no parity, which the commit has said.
+  // True if the commit recorded that the row has no parity.
   static bool IsWithoutParity(const BlockStream& stream, std::uint64_t block) {
     return stream.tag == HashTag::kParityLeaf && stream.expected->leaf(block) == kNoParityLeaf;
   }
@@ -198,8 +197,8 @@ class Checker {
     });
   }
 
-  // What this rank wrote in parts, or to blocks that are captured and that another rank wrote, too. What differs is only
-  // noted: perhaps others wrote it.
+  // Compares two kinds of bytes: parts of blocks, and captured blocks that another rank wrote, too. Only notes the
+  // differences in differ_, because another rank may have written these bytes.
   Status HoldToParts(File& file, std::uint64_t size, const Coverage& coverage) {
     const WrittenBytes& written = *capture_->written();
     result_.uncompared.Add(written.Unknown());
@@ -220,7 +219,7 @@ class Checker {
     return Status::Ok();
   }
 
-  // `parts`: of one block.
+  // `parts` are the parts of one block.
   Status Compare(File& file, const std::vector<WrittenBytes::Part>& parts) {
     const Interval span{parts.front().bytes.begin, parts.back().bytes.end};
     LZY_ASSIGN_OR_RETURN(const bool readable, ReadDevice(file, span));
@@ -230,7 +229,7 @@ class Checker {
     return Status::Ok();
   }
 
-  // Reads `bytes` into there_. False: some of them cannot be read, or are behind the end.
+  // Reads `bytes` into there_. False if some of them cannot be read, or lie behind the end of the file.
   Result<bool> ReadDevice(File& file, Interval bytes) {
     there_.resize(bytes.end - bytes.begin);
     const auto got = file.ReadAtFromDevice(bytes.begin, there_);
@@ -238,7 +237,7 @@ class Checker {
     return got.ok() && *got == there_.size();
   }
 
-  // Whether there_, which begins at byte `begin`, has the part.
+  // True if there_, which begins at byte `begin` of the file, contains the bytes of the part.
   bool IsThere(const WrittenBytes::Part& part, std::uint64_t begin) const {
     const ByteSpan bytes = ByteSpan(there_).subspan(part.bytes.begin - begin, part.bytes.end - part.bytes.begin);
     if (!part.copy.empty()) return std::ranges::equal(part.copy, bytes);
@@ -246,12 +245,13 @@ class Checker {
     return std::ranges::equal(hash.bytes, std::span(part.hash, sizeof hash));
   }
 
-  // Whether a leaf that was read back has less weight than what ranks wrote: of a shared file, if that is known.
+  // True if bytes that ranks wrote count more than a leaf that the commit read back. That is so in a shared file, if every
+  // rank knows the bytes that it wrote.
   bool WeighsLeaves(bool shared) const { return shared && counts_; }
 
-  // Of the blocks that differ from their leaves: if the ranks that wrote them know each byte, and all of it is there, the block is
-  // right, and the commit has read something else. Else it is a fault. There are few such blocks, as a rule none, so ranks ask
-  // each other about these alone. Collective.
+  // Sorts blocks that differ from their leaves. If the ranks that wrote a block know each byte of it, and the device has
+  // all of these bytes, the block is right and its leaf is not (result_.untrue). Otherwise it is a fault. Such blocks are
+  // rare, so ranks exchange only these. Collective.
   Status WeighLeaves() {
     const auto each = std::max<std::size_t>(16, kMostIntervals / static_cast<std::size_t>(context_.comm.size()));
     for (std::size_t asked = 0;; asked += each) {
@@ -273,7 +273,7 @@ class Checker {
     }
   }
 
-  // Of the blocks `mine`: what ranks wrote of them, and found on the device. Collective.
+  // Adds the bytes of the blocks `mine` that some rank wrote and found on the device. Collective.
   Status AskWhatIsThere(const std::vector<Interval>& mine, IntervalSet& there) {
     const auto asked = AllGatherRecords(context_.comm, mine);
     std::vector<Interval> here;
@@ -295,8 +295,8 @@ class Checker {
     }));
   }
 
-  // Finds out which of the bytes that differ were written by another rank, too, or may have been. Programs rarely do that,
-  // so ranks ask each other about these bytes alone.
+  // Finds out which of the differing bytes another rank may have written, too (others_). Programs rarely do that, so ranks
+  // exchange only these bytes. Collective.
   Status LeaveOutOverlaps() {
     const auto each = std::max<std::size_t>(16, kMostIntervals / static_cast<std::size_t>(context_.comm.size()));
     for (std::size_t asked = 0;; asked += each) {
@@ -311,10 +311,10 @@ class Checker {
     }
   }
 
-  // Collective.
+  // One round of LeaveOutOverlaps. Collective.
   Status AskOthers(const std::vector<Interval>& mine) {
     const auto asked = AllGatherRecords(context_.comm, mine);
-    std::vector<Interval> here;  // what this rank wrote of what others ask
+    std::vector<Interval> here;  // bytes that this rank wrote, among those that the others ask about
     LZY_RETURN_IF_ERROR(Agree(context_.comm, !asked.ok() ? asked.status() : NoThrow([&] {
       IntervalSet found;
       for (int rank = 0; rank < context_.comm.size(); ++rank) {
@@ -333,8 +333,8 @@ class Checker {
     }));
   }
 
-  // What differs, and was written by this rank alone, is wrong. Of a part that others wrote some of, the rest is compared
-  // again, if there is a copy.
+  // Counts a difference as a fault if only this rank wrote the bytes. If other ranks wrote some bytes of a part, compares
+  // the rest again, if there is a copy. Local.
   Status TakeFaults(const DatasetView& view) {
     std::uint64_t last = kEverythingBehind;
     for (const Interval& part : differ_) {
@@ -360,7 +360,7 @@ class Checker {
     return Status::Ok();
   }
 
-  // Sums of all ranks.
+  // Adds up `bytes` over all ranks. Collective.
   Status AddUp(UncomparedBytes& bytes) {
     for (std::uint64_t& one : bytes.by_reason) {
       LZY_ASSIGN_OR_RETURN(one, context_.comm.AllReduceSum(one));
@@ -379,14 +379,14 @@ class Checker {
   const Written& written_;
   const std::map<std::uint32_t, IntervalSet>& touched_;
   const Capture* const capture_;
-  bool counts_ = false;  // what capture_ knows
+  bool counts_ = false;  // capture_ may be compared with the device
   Uncompared why_not_ = Uncompared::kOthers;
   std::uint64_t touched_bytes_ = 0;
   WrittenCheck result_;
   std::uint64_t faults_ = 0;
-  std::vector<Interval> suspects_;  // blocks that differ from their leaves, as bytes of the file
-  std::vector<Interval> differ_;  // parts that the device does not have, ascending
-  IntervalSet others_;            // of these: what other ranks wrote, or may have
+  std::vector<Interval> suspects_;  // byte ranges of blocks that differ from their leaves
+  std::vector<Interval> differ_;  // parts that differ on the device, ascending
+  IntervalSet others_;            // bytes of differ_ that other ranks wrote, or may have written
   std::vector<std::uint8_t> there_;
 };
 
@@ -397,12 +397,13 @@ Result<WrittenCheck> CheckWritten(const Context& context, const Written& written
 }
 
 bool IsUntouchedSince(const Context& context, const Written& written) {
-  // Other nodes may be late to see the commit of rank 0.
+  // Nodes may see the commit of rank 0 late.
   if (written.dataset.kind == DatasetKind::kShared && context.comm.rank() != 0) return true;
   std::vector<std::string> paths;
   for (const auto& [rank, path] : written.dataset.members) paths.push_back(path);
   if (written.dataset.kind == DatasetKind::kShared) paths.push_back(written.dataset.path);
-  // Callers go into a collective call next. A sidecar that cannot be read through is being committed.
+  // The callers make a collective call next, so no exception may leave. A sidecar that cannot be read completely is being
+  // committed.
   bool untouched = false;
   (void)NoThrow([&] {
     untouched = std::ranges::all_of(paths, [&](const std::string& path) {

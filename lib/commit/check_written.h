@@ -1,11 +1,11 @@
 #pragma once
-// What a program wrote, compared with what the device has: for option verify-writes (docs/design/repair.md "Verified writes").
+// Option verify-writes: compares what a program wrote with what the device holds (docs/design/repair.md "Verified writes").
 //
-// What it finds is about the way from the program's buffer to the device, and not about the disk alone: an MPI library
-// that exchanges wrongly shows here. The layer writes again, or reports (romio_hooks/epochs/check_commit).
+// A difference may come from any step between the program's buffer and the device, for example from an MPI library that
+// exchanges data wrongly. The layer then writes the bytes again, or reports the fault (romio_hooks/epochs/check_commit).
 //
-// The layer calls it after a commit, when the locks are gone. The proof is only as good as its source: blocks that were
-// captured are compared with what was in the program's buffers, others only with the leaves of the commit.
+// The layer calls CheckWritten after a commit, when the locks are released. Captured blocks are compared with the program's
+// buffers. All other blocks can only be compared with the leaves of the commit.
 
 #include <cstdint>
 #include <map>
@@ -21,39 +21,40 @@
 namespace lzy {
 
 struct WrittenCheck {
-  /// Blocks that this rank captured, and of which the device has something else than was in the program's buffers:
-  /// block numbers, ascending.
+  /// Numbers of captured blocks whose bytes on the device differ from this rank's buffer, ascending.
   std::vector<std::uint64_t> wrong;
-  /// The same of parts of blocks: where in the file they are. Each is in one part of Capture::written().
+  /// Byte ranges in the file, each a part of a block, whose bytes on the device differ from this rank's buffer. Each range
+  /// lies in one part of Capture::written().
   std::vector<Interval> wrong_parts;
-  /// Blocks that are on the device as ranks wrote them, byte for byte, and whose leaves are others, as bytes of the file: the commit
-  /// has read something else than there is. They are to be committed again. To repair them would be to replace what is right.
+  /// Byte ranges of blocks that the device holds exactly as ranks wrote them, although their committed leaves differ: the
+  /// commit read wrong bytes. These blocks must be committed again. A repair would replace right bytes by wrong ones.
   std::vector<Interval> untrue;
-  std::uint64_t untrue_leaves = 0;  ///< on all ranks together
-  /// On all ranks together: blocks of data and parity that are not on the device as they were written or committed.
+  std::uint64_t untrue_leaves = 0;  ///< number of blocks in `untrue`, summed over all ranks
+  /// Number of data and parity blocks that differ on the device from what was written or committed, summed over all ranks.
   std::uint64_t faults = 0;
-  /// On all ranks together: what was written and could only be held to the leaves of the commit, which read it back.
+  /// Bytes that were written but compared only with the leaves of the commit, summed over all ranks, by reason.
   UncomparedBytes uncompared;
 };
 
-/// What was written, and committed.
+/// The commit to check.
 struct Written {
   DatasetRef dataset;
   std::map<std::uint32_t, IntervalSet> touched;  ///< ProtectRequest::touched
-  std::uint64_t generation = 0;              ///< of the commit
+  std::uint64_t generation = 0;              ///< generation of the commit
   const Capture* capture = nullptr;          ///< ProtectRequest::capture; null on any rank where it does not count
 };
 
-/// After a commit: reads what was touched, and the parity of its rows, from the device. What one rank alone wrote is held
-/// to what it captured, block by block or byte by byte; all else to the leaves that were committed. Shared files are read by
-/// all ranks, each a part; members of sets by their owners. Bytes that several ranks wrote are no faults, whichever of them
-/// the device has. Whoever has written since makes it void:
-/// where the commit does not count any more, a file differs from its stamp, or an intent is set, before or after the
-/// reading, nothing was found. Collective.
+/// Reads the touched blocks, and the parity of their rows, from the device. Bytes that only one rank wrote are compared
+/// with the capture of this rank; all others with the committed leaves. All ranks read a shared file, each a part; owners
+/// read members of sets. If several ranks wrote a byte, the device may hold the byte of any of them.
+///
+/// Returns an empty result if somebody wrote after the commit: the dataset has another generation, a file differs from its
+/// stamp, or an intent is set. CheckWritten tests this before and after it reads. Collective.
 Result<WrittenCheck> CheckWritten(const Context& context, const Written& written);
 
-/// Whether what was committed is still what there is: that commit counts, no intent is set, and no file differs from
-/// its stamp. As far as this rank sees the files; of a shared file, rank 0 answers for all. Not collective.
+/// True if the commit `written` still describes the files: its generation counts, no intent is set, and no file differs
+/// from its stamp. A rank checks only files that it sees. For a shared file only rank 0 checks, and other ranks return
+/// true. Not collective.
 bool IsUntouchedSince(const Context& context, const Written& written);
 
 }  // namespace lzy

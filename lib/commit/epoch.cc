@@ -1,8 +1,7 @@
-// Epochs as the interposition layer begins and abandons them (docs/design/commit.md "Epochs").
+// Begins and abandons epochs for the layer (docs/design/commit.md "Epochs").
 //
-// The one rule: an intent is durable before the first byte of data changes. So whatever a crash leaves is known to be
-// at risk. Each function takes the lock of the sidecar, changes it, and lets go; no lock is held while the program
-// writes.
+// An intent is durable before the first byte of data changes, so everything that a crash leaves is known to be at risk.
+// Each function locks the sidecar, changes it, and unlocks it. No lock is held while the program writes.
 
 #include "commit/epoch.h"
 
@@ -21,7 +20,7 @@ namespace lzy {
 
 namespace {
 
-// The options of the last commit, which the next one keeps.
+// The geometry of the last commit, which the next commit keeps.
 MadeWith MadeWithOf(const SidecarContents& contents) {
   const Superblock& sb = contents.superblock;
   MadeWith made{sb.parity, contents.info.group_option, BlockSizeOptionOf(sb), contents.info.stripe_option, sb.stamp.size,
@@ -30,16 +29,15 @@ MadeWith MadeWithOf(const SidecarContents& contents) {
   return made;
 }
 
-// Whether the sidecar is that of this file (in the same directory), whatever was written to it since the last commit.
-// One that was never committed does not count here.
+// True if `sidecar` was committed for this file, in the same directory, whatever was written to the sidecar since.
 bool Describes(const Sidecar& sidecar, const FileStat& file) {
   return sidecar.committed() && MayBe(file, sidecar.contents().superblock.stamp);
 }
 
 }  // namespace
 
-// The sidecar must have the name of the file: BeginEpoch takes care of a renamed one. No lock is needed, since a
-// writer would set an intent first.
+// Expects the sidecar under the name of the file: BeginEpoch handles renamed files. Takes no lock, because a writer would
+// set an intent first.
 std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const Options& options, const std::string& data_path) {
   const auto path = SidecarPath(data_path);
   const auto found = FindSidecar(fs, data_path);
@@ -66,19 +64,18 @@ std::optional<EpochStart> FollowToCleanEpoch(FileSystem& fs, const Options& opti
   return FindCleanEpoch(fs, options, data_path);
 }
 
-// The steps of docs/design/commit.md §4, in this order: the sidecar gets the file's name, is locked (and made, with the
-// intent in it), is compared with the file, and gets the intent. SetIntent returns after the sync, so the caller may
-// write as soon as this returns.
+// The steps are those of docs/design/commit.md §4: rename the sidecar, lock it (or create it with the intent), compare the
+// stamp, set the intent. SetIntent returns after the sync, so the caller may write when BeginEpoch returns.
 Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path,
                               const std::string& pattern) {
   EpochStart start;
   LZY_ASSIGN_OR_RETURN(auto data, fs.Open(data_path, OpenMode::kRead));
   if (pattern.empty() && !options.device_dirs.empty()) {
-    // What a program is about to make can have lost nothing.
+    // A new, empty file cannot have lost a sidecar.
     LZY_ASSIGN_OR_RETURN(const FileStat now, data->Stat());
     if (now.size > 0) LZY_RETURN_IF_ERROR(RecoverSidecar(fs, data_path, *data, options).status());
   }
-  // A sidecar that still has the old name of a renamed file comes along before anything is decided.
+  // First rename the sidecar of a renamed file.
   LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(fs, data_path, {options.timeout_seconds, Occupants::kGo}));
   const bool member = !pattern.empty();
   std::uint32_t rank = 0;
@@ -86,14 +83,14 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   EmptySidecar empty = NewSidecar(options, member ? DatasetKind::kSet : DatasetKind::kShared,
                                   member ? PatternTail(pattern) : BaseNameOf(data_path), rank);
   empty.intent = NewIntent(kIntentWholeFile);
-  // Where there is a key nobody seals what ruins may have told otherwise, unless he says so.
+  // With a key, refuse a corrupted sidecar: it may have been unsealed.
   if (options.key) {
     const auto there = Sidecar::Load(fs, sidecar_path, OpenMode::kRead);
     const Status sound = there.ok() ? CheckContents((*there)->contents()) : there.status();
     if (IsRuined(sound)) return sound.WithContext(sidecar_path);
   }
   LZY_ASSIGN_OR_RETURN(auto sidecar, LockSidecar(fs, sidecar_path, data.get(), &empty, options.timeout_seconds));
-  // What could not be committed is better not begun.
+  // Fail now if the commit could not use the sidecar (no seal, or another key).
   LZY_RETURN_IF_ERROR(sidecar->Unseal(options.key));
   LZY_ASSIGN_OR_RETURN(const FileStat stat, data->Stat());
   const Stamp& stamp = sidecar->contents().superblock.stamp;
@@ -106,10 +103,10 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
     start.made_with.by_servers = choice.geometry;
     start.made_with.stripe = choice.stripe;
   }
-  // An intent that is already set is from an epoch that broke off, or from another process that writes now: neither
-  // leaves anything to rely on. But what a repair left that broke off, mtime included, is damage as it was.
+  // If an intent is set already, an epoch was interrupted or another process writes now: the whole file must be committed.
+  // Exception: after an interrupted repair, the mtime does not matter, and differences are still damage.
   const bool mending = sidecar->intent() && IsOfRepair(*sidecar->intent());
-  // Another file in its place, with the same size and mtime, may have any content.
+  // Another file in the place of the committed one may have any content, even with the same size and mtime.
   const bool edited = stat.mtime_ns != stamp.mtime_ns || sidecar->intent().has_value() || !MayBe(stat, stamp);
   start.changed_behind = !start.had_sidecar || stat.size != stamp.size || (edited && !mending);
   start.generation = sidecar->generation();
@@ -119,26 +116,26 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
     LZY_RETURN_IF_ERROR(sidecar->SetIntent(*empty.intent));
   }
   start.intent = *sidecar->intent();
-  // In place of the file that it was committed for there is another one, which has to be known by it whatever becomes
-  // of its name.
+  // Another file is in the place of the committed one. Record its inode and birth, so that lzy recognises it if it is
+  // renamed.
   if (!MayBe(stat, stamp) && sidecar->knows_all_leaves()) {
     SidecarContents contents = sidecar->contents();
     SetIdentity(contents.superblock.stamp, stat);
-    // As a copy it would look renamed now (OwnsParts).
+    // This is a copy of the file that owns the parts. With the old home it would own them (OwnsParts).
     if (const auto real = fs.RealPath(data_path); !real.ok() || *real != contents.info.parts.home) contents.info.parts.home.clear();
     LZY_RETURN_IF_ERROR(sidecar->WriteAll(std::move(contents)));
   }
   return start;
 }
 
-// Nothing was written, so the intent of before says all that there is to say.
+// Nothing was written, so the previous intent still describes the file.
 Status AbandonEpoch(FileSystem& fs, const Options& options, const std::string& data_path, const EpochStart& start) {
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(data_path));
   auto locked = LockSidecar(fs, path, nullptr, nullptr, options.timeout_seconds);
   if (!locked.ok()) return locked.status().code() == Code::kNotFound ? Status::Ok() : locked.status();
   Sidecar& sidecar = **locked;
   if (!sidecar.intent() || !SameWriter(*sidecar.intent(), start.intent)) return Status::Ok();
-  // What was set before may be a writer's who relies on it still; unless there was a commit since, which saw to it.
+  // Another writer may rely on the previous intent. A commit since then has handled that intent.
   if (start.before && start.before->uuid == sidecar.contents().superblock.uuid &&
       start.before->generation == sidecar.generation()) {
     return sidecar.SetIntent(*start.before);
@@ -146,8 +143,8 @@ Status AbandonEpoch(FileSystem& fs, const Options& options, const std::string& d
   return sidecar.committed() ? sidecar.ClearIntent() : fs.Remove(path);
 }
 
-// The intent must not stay behind: under its new name, the file would look as if nobody wrote it. A sidecar on which
-// somebody else relies is not replaced.
+// If the intent stayed under the old name, the file would look as if nobody wrote it. A sidecar that another writer relies
+// on is not replaced.
 Status FollowRename(FileSystem& fs, const Options& options, const std::string& from, const std::string& to,
                     const std::vector<Intent>& own) {
   LZY_ASSIGN_OR_RETURN(const std::string old_path, SidecarPath(from));
@@ -160,20 +157,20 @@ Status FollowRename(FileSystem& fs, const Options& options, const std::string& f
     return std::ranges::any_of(own, [&](const Intent& one) { return SameWriter(one, set); });
   };
   const bool set_by_us = intent && is_own(*intent);
-  // The old name may be another file's by now, whose writers have made this sidecar theirs.
+  // The old name may belong to another file now, whose writer has set an intent in this sidecar.
   const bool wanted_there = intent && fs.Stat(from, /*follow=*/false).ok();
   if (!set_by_us && (wanted_there || !Describes(**old, file))) return Status::Ok();
   const auto occupant = LockSidecar(fs, new_path, nullptr, nullptr, options.timeout_seconds);
   if (occupant.ok() && Describes(**occupant, file)) return Status::Ok();
   if (!occupant.ok() && occupant.status().code() == Code::kBusy) return occupant.status();
-  // Nothing but an intent: somebody else is about to write under the new name, and relies on it.
+  // The sidecar contains only an intent of another writer, who is about to write under the new name.
   const bool intent_only = occupant.ok() && !(*occupant)->committed() && (*occupant)->intent();
   if (intent_only && !is_own(*(*occupant)->intent())) return Status::Ok();
   LZY_RETURN_IF_ERROR(fs.Rename(old_path, new_path));
   return fs.SyncDirectory(DirectoryOf(new_path));
 }
 
-// Parts first: without their sidecar, nobody could find them any more.
+// Remove the parts first: without their sidecar, nobody could find them.
 Status Forget(FileSystem& fs, const std::string& data_path) {
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(data_path));
   RemovePartsOf(fs, data_path, path);

@@ -1,11 +1,10 @@
 #pragma once
-// Epochs, for the interposition layer (docs/design/commit.md "Epochs"): from the intent before the first write of a file to
-// its next commit. Everything here is local to the calling process.
+// Epochs, for the layer (docs/design/commit.md "Epochs"). An epoch lasts from the intent before the first write of a file
+// to the next commit. All functions are local to the calling process.
 //
-// romio_hooks/epochs calls BeginEpoch before the first write. The epoch ends with a commit (commit/protect.h), which
-// voids the intent, or with AbandonEpoch if nothing was written. Invariant: while a program may be writing, the
-// sidecar has an intent that covers what it writes, and that intent is durable. Each function holds the sidecar's lock
-// only while it changes the sidecar.
+// romio_hooks/epochs calls BeginEpoch before the first write. The epoch ends with a commit (commit/protect.h), which voids
+// the intent, or with AbandonEpoch if nothing was written. Invariant: while a program may be writing, the sidecar has a
+// durable intent that covers the writes. Each function holds the lock of the sidecar only while it changes the sidecar.
 
 #include <cstdint>
 #include <optional>
@@ -19,51 +18,51 @@
 
 namespace lzy {
 
-/// The options that a dataset's geometry follows from, and the size of its file then.
+/// The options that determine the geometry of a dataset, and the size of the file at that time.
 struct MadeWith {
   std::uint32_t parity = 0, group = 0;
-  std::uint32_t block_size = kAutomaticBlockSize;  ///< ask ChooseBlockSize
+  std::uint32_t block_size = kAutomaticBlockSize;  ///< an option value, input of ChooseBlockSize
   std::uint64_t stripe = 0;
-  std::uint64_t size = 0;  ///< 0: there is none yet
-  std::uint32_t directories = 0;  ///< device directories; 0: parity is in one sidecar
-  std::optional<ServerGeometry> by_servers = {};  ///< as in Options
+  std::uint64_t size = 0;  ///< 0: the file has no committed size yet
+  std::uint32_t directories = 0;  ///< number of device directories; 0: parity is in one sidecar
+  std::optional<ServerGeometry> by_servers = {};  ///< as Options::by_servers
   LZY_FIELDS(parity, group, block_size, stripe, size, directories, by_servers)
 };
 
-/// What BeginEpoch found and did: what is known when a file is opened for writing. Local to the calling process. The
-/// commit of the epoch gets it (ProtectRequest::own_intents, departs_from).
+/// Result of BeginEpoch. Local to the calling process. The commit of the epoch gets parts of it
+/// (ProtectRequest::own_intents, departs_from).
 struct EpochStart {
   bool had_sidecar = false;
-  bool changed_behind = false;   ///< the file differs from its stamp: this epoch must cover the whole file
-  Intent intent;                 ///< as it was set
-  std::optional<Intent> before;  ///< what was set before, by another writer or by one who never came to commit
-  MadeWith made_with;  ///< the last commit; without one, what the options say
-  std::uint64_t generation = 0;  ///< that of the last commit
+  bool changed_behind = false;   ///< the file differs from its stamp: the commit must cover the whole file
+  Intent intent;                 ///< the intent that is set now
+  std::optional<Intent> before;  ///< the intent that was set before, by another writer or by an epoch that never ended
+  MadeWith made_with;  ///< geometry of the last commit; if there was none, of the options
+  std::uint64_t generation = 0;  ///< generation of the last commit
 };
-/// Before the first write of an epoch (docs/design/commit.md "Epochs"): gives the sidecar of a file that was renamed away its
-/// new name (docs/design/commit.md "Epochs"), compares the stamp, and sets the intent durably (creating a sidecar that holds
-/// nothing but the intent if there is none). `pattern` is the set's pattern for members, empty for a shared file.
-/// Waits for whoever holds the sidecar's lock up to options.timeout_seconds, then kBusy.
+/// Begins an epoch; call it before the first write. Gives the sidecar of a renamed file its new name, compares the stamp,
+/// and sets the intent durably. If there is no sidecar, creates one that contains only the intent. `pattern` is the pattern
+/// of the set if the file is a member, and empty for a shared file. Waits up to options.timeout_seconds for the lock of the
+/// sidecar, then returns kBusy.
 Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path,
                               const std::string& pattern);
-/// What BeginEpoch would find, where it would find a sidecar that was committed for this file, which nobody has edited
-/// since, and no intent: then there is nothing to do before somebody writes. (`changed_behind`: its size is another
-/// one all the same, so it is damaged.) Changes nothing, takes no lock.
+/// Returns what BeginEpoch would return, if the sidecar was committed for this file, the file was not edited since, and no
+/// intent is set. Then nothing has to be done before the first write. `changed_behind` is true if only the size differs
+/// from the stamp: the file is damaged. Otherwise returns nullopt. Changes nothing and takes no lock.
 std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const Options& options, const std::string& data_path);
-/// The same for a file that may have been renamed: its sidecar comes along first, as in BeginEpoch. If that is not possible,
-/// there is no clean epoch.
+/// The same for a file that may have been renamed: first gives the sidecar its new name, as BeginEpoch does. Returns
+/// nullopt if this is not possible.
 std::optional<EpochStart> FollowToCleanEpoch(FileSystem& fs, const Options& options, const std::string& data_path);
-/// The epoch that began with `start` ended without any change by this program: takes the intent back, so that what was
-/// set before is set again (a sidecar that held nothing else is removed). Nothing is done when the intent that is set
-/// now is another writer's. Waits as BeginEpoch does.
+/// Ends the epoch of `start`, in which this program wrote nothing. Restores the previous intent, or clears the intent if
+/// there was none. Removes a sidecar that contained only the intent. Does nothing if another writer has replaced the
+/// intent. Waits as BeginEpoch does.
 Status AbandonEpoch(FileSystem& fs, const Options& options, const std::string& data_path, const EpochStart& start);
-/// The file was renamed from `from` to `to` (in one directory) while an epoch of it was open, in which this program
-/// set the intents `own`: its sidecar goes along, and with it the intent. A sidecar under the new name that belongs to
-/// a file renamed away goes to that file, that of a file which is gone is replaced. Waits as BeginEpoch does. Not an
-/// error if the sidecar came along already.
+/// Call it if the file was renamed from `from` to `to` (in the same directory) during an epoch. `own` are the intents that
+/// this program set on the file. Renames the sidecar with its intent. If a sidecar has the new name already: gives it to
+/// its renamed file, or replaces it if its file is gone. Waits as BeginEpoch does. Succeeds if the sidecar has the new name
+/// already.
 Status FollowRename(FileSystem& fs, const Options& options, const std::string& from, const std::string& to,
                     const std::vector<Intent>& own);
-/// The file was deleted: removes its sidecar. Not an error if there is none.
+/// Removes the sidecar and the parts of a file that was deleted. Succeeds if there is none.
 Status Forget(FileSystem& fs, const std::string& data_path);
 
 }  // namespace lzy

@@ -1,11 +1,11 @@
 #pragma once
-// The commit of a file set being made; for protect_set.cc and protect_set_commit.cc only.
+// One commit of a file set. Only protect_set.cc and protect_set_commit.cc use this header.
 //
-// First it is settled what the set is: members, groups, layouts, shapes of the sidecars (protect_set.cc). Then the set
-// is encoded group by group, and committed in two phases (protect_set_commit.cc; docs/design/commit.md "Sets").
+// protect_set.cc chooses members, groups, layouts and the shapes of the sidecars. protect_set_commit.cc encodes the set
+// group by group, and commits it in two phases (docs/design/commit.md "Sets").
 //
-// Every rank knows the facts of all members, so all choose the same groups and layouts. Jobs, sidecars and trees are
-// held by the owner of a member only.
+// Every rank knows the facts of all members, so all ranks choose the same groups and layouts. Only the owner of a member
+// has its FileJob, sidecar and trees.
 
 #include <map>
 #include <memory>
@@ -22,39 +22,39 @@
 
 namespace lzy {
 
-// What every rank knows of a member.
+// Facts of a member, the same on every rank.
 struct MemberFacts {
   FileStat before;
   std::string domain;
-  std::string node;  // of its owner
+  std::string node;  // node of the owner
   int owner = 0;
-  std::uint64_t old_size = 0;  // as committed before
+  std::uint64_t old_size = 0;  // size at the last commit
   const FileView* file = nullptr;
-  bool other_writer = false;  // beside this program
-  bool captured = false;      // its owner has a capture of it
+  bool other_writer = false;  // a writer other than this program has set an intent
+  bool captured = false;      // the owner captured writes of this member
 };
 
-// One group: its members, its layout, its communicator.
+// One group of the set.
 struct Group {
   std::vector<std::uint32_t> ranks;
   std::optional<Layout> layout;
   std::optional<PlanCache> plans;
-  std::unique_ptr<Communicator> comm;  // null: all ranks of the dataset take part (or this one does not)
-  std::vector<int> owner;              // by device: rank in the communicator
-  bool mine = false;                   // this rank owns one of its members
+  std::unique_ptr<Communicator> comm;  // null if all ranks of the dataset take part, or if this rank does not
+  std::vector<int> owner;              // by device: rank of the owner in `comm`
+  bool mine = false;                   // this rank owns a member of the group
 };
 
 // A member that this rank owns.
 struct OwnMember {
   FileView* file = nullptr;
   FileJob job;
-  IntervalSet touched;  // what may differ from the leaves that job is held to
+  IntervalSet touched;  // bytes that may differ from the leaves that `job` is held to
   SidecarContents contents;
   std::unique_ptr<Sidecar> fresh;
 };
 
-/// One call of Protect() for a set. The order of its steps is that of FileSet::Protect(). Agreed are facts_, groups_,
-/// uuid_, the flags, and of options_ the geometry; own_ is local.
+/// One call of Protect() for a set. FileSet::Protect() calls the functions below in the order of their declarations.
+/// facts_, groups_, uuid_, the flags, and the geometry in options_ are the same on all ranks. own_ is local.
 class FileSet : public Protector {
  public:
   using Protector::Protector;
@@ -63,101 +63,101 @@ class FileSet : public Protector {
   Status Protect() override;
 
  private:
-  // Is this the set whose sidecars are there, or a new one that replaces it?
+  // Decides whether this commit continues the committed set or makes a new set. Collective.
   Status ChooseSet();
 
-  /// The members are those that are there: 0 to p-1 without a gap. Local.
+  /// Takes all present files as members. Returns kIo if a rank between 0 and p-1 has no file. Local.
   Status FindMembers();
 
-  /// What owners know of their members goes to all ranks. kInvalidArgument if ranks have different options.
+  /// Sends the owners' facts of the members to all ranks. Returns kInvalidArgument if the options of ranks differ.
   Status GatherFacts();
-  /// The failure domains of the members stay those of the last commit. Local.
+  /// Keeps the failure domains of the last commit. Local.
   void KeepDomains();
 
-  // Sizes that follow from the members' sizes: the block size, and what is in all of them together.
+  // Computes the total size and the largest size of members, and agrees on the block size. Collective.
   Status AgreeOnSizes();
 
-  // As they are, or dealt across failure domains.
+  // Keeps the groups of the last commit, or deals the members across failure domains. Local.
   Status ChooseGroups();
 
-  // Tells what the groups do not survive, as far as the user can do something about it.
+  // Warns if the groups give less protection than the options asked for.
   void Warn(const Grouping& dealt, std::size_t domains);
 
-  // Groups that are kept stay as they were dealt: members may have come together in a domain since. Once, since the
-  // new domains are recorded.
+  // Warns if, in groups that are kept, more members than before share a failure domain. The commit records the new domains,
+  // so this warning comes once.
   void WarnOfMoves();
-  // Local: the server that has all of a member; empty if it is not asked for, or not told.
+  // With stripe=servers: returns the server that has all of the member, else an empty string. Local.
   std::string ServerOfMember(const FileView& file) const;
-  // What the domains of members are, for messages.
+  // The kind of failure domain, for messages.
   const char* DomainKind() const;
 
-  // One layout a group, all with the unit that the largest member gives.
+  // Makes a layout for each group. All layouts have one unit, which follows from the largest member.
   Status MakeLayouts();
 
-  // Contents of the new sidecars as far as known before encoding; trees have their size already.
+  // Fills in the new sidecars as far as possible before encoding. Trees get their size, but no leaves.
   Status MakeShapes();
 
-  // The path of a member to the root of the dataset. A set of one member needs none.
+  // Sets the Merkle path from a member to the root of the dataset. A set with one member has an empty path.
   static void SetPath(InfoRecord& info, const Tree& members, std::uint32_t rank);
 
-  // Only the touched rows, in place, if the sidecars that are there can serve as the rest; otherwise everything, in new
-  // ones.
+  // Decides: encode only the touched rows, in place, or encode all rows into new sidecars. Collective.
   Status ChooseWay();
 
-  // Where parity of this rank's members goes: sidecars built aside, or those that are there. Local.
+  // Opens the files that get the parity of this rank's members: the existing sidecars, or new ones. Local.
   Status OpenOutputs();
 
-  // Each group gets a communicator of its owners, all of them before any is used, so that groups without a common rank
-  // then work side by side.
+  // Makes a communicator of its owners for each group. All communicators exist before the first is used, so groups without
+  // a common rank work at the same time.
   Status SplitGroups();
 
-  // Encodes, syncs the data, and checks that no file changed meanwhile.
+  // Encodes the rows, syncs the data, and checks that no file changed meanwhile.
   Status Encode();
 
-  // Finds out which blocks of this rank's member have a captured leaf that counts. Local, since each member has leaves
-  // of its own.
+  // Decides which captured leaves of this rank's member count. Local: the capture of one member does not affect other
+  // members.
   void UseCapture();
 
-  // Sets these leaves, and makes the parity of rows void that were made of other bytes. Collective; the Status is this
-  // rank's.
+  // Takes over the captured leaves. If a captured leaf differs from the bytes that were encoded, forsakes the parity of its
+  // row. Collective, but each rank returns its own status.
   Status TakeCaptured();
 
-  // Makes the parity of the rows of these blocks void. Local.
+  // Records that the rows of these blocks have no parity. Local.
   void Forsake(const RottenBlocks& by_rank);
 
-  // Encodes the rows that are touched, or all. Groups without a common rank work side by side, so nobody stops before
-  // all are done, and a failure is agreed on by everybody.
+  // Encodes the touched rows, or all rows. Groups without a common rank work at the same time, so a rank continues after an
+  // error, and all ranks agree on the status at the end.
   Status EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched, bool all);
 
   Status EncodeGroup(Group& group, const std::map<std::uint32_t, IntervalSet>& touched, bool all);
 
-  // Without parity, members have nothing in common: each owner hashes its own. lzy-protect may have thousands of members
-  // of any sizes on one rank, so there they are dealt by rows all the same.
+  // True if each owner hashes its member alone. This is so without parity, in a program. lzy-protect may have thousands of
+  // members on one rank, so it deals their rows to all ranks.
   bool IsHashedAlone() const { return parity_ == 0 && request_.touched.has_value(); }
 
-  // Makes the leaves of this rank's members, less those that were captured. Local.
+  // Hashes the members of this rank, except for captured blocks. Local.
   Status HashMembers(const std::map<std::uint32_t, IntervalSet>& touched, bool all);
 
-  // Rebuilds the rotten blocks of this rank's members that were files of their own, by the parity that they had. Local.
+  // Rebuilds rotten blocks of members that were shared files before, with the parity of their own sidecars. Local.
   Status RebuildFromFormer();
 
-  // Encodes rows with rotten blocks again, with their right contents where the parity of before still gives them.
+  // Rebuilds rotten blocks with the old parity where possible, and encodes their rows again.
   Status HandleRot();
 
-  // Roots of all members, the tree over them, and the two phases.
+  // Computes the roots, builds the tree over all members, and commits in two phases.
   Status Commit();
 
-  // The roots of all members, from their owners, into the sidecars of this rank's members.
+  // Gathers the roots of all members, and writes them into the sidecar contents of this rank's members.
   Status FillContents();
 
-  // The sets that this commit takes in whole: all members are committed here, and those of other names are as they were. The
-  // same on every rank.
+  // Returns the uuids of sets that this commit replaces completely: every member of the set takes part in this commit, and
+  // was not edited or is a member of the set that is committed again. The same on every rank.
   Result<std::set<Uuid>> ReplacedSets();
 
-  // After a failure: what was built aside. Not once publishing began.
+  // Removes new sidecars after a failure. Does nothing once publishing has begun.
   void RemoveTemporaries();
 
-  // fn(group, index of the member in it, rank, member) for each member that this rank owns, until one fails.
+  // Calls fn(group, index of the member in the group, rank, member) for each member that this rank owns. Stops at the first
+  // error.
   template <class Fn>
   Status ForEachOwn(const Fn& fn) {
     for (const Group& group : groups_) {
@@ -170,13 +170,13 @@ class FileSet : public Protector {
   }
 
   Options options_;
-  bool same_set_ = false;      // the uuid stays
-  bool on_servers_ = false;  // domains are servers of the file system
-  bool grown_ = false;         // there are files that the committed set did not have
+  bool same_set_ = false;      // the set keeps its uuid
+  bool on_servers_ = false;  // failure domains are servers of the file system
+  bool grown_ = false;         // added_ is not empty
   std::vector<FileView*> added_;  // members that the committed set did not have
-  bool regroup_ = true;        // groups are dealt anew
-  bool incremental_ = false;   // touched rows only, in the sidecars that are there
-  bool publishing_ = false;    // some sidecar may have its final name
+  bool regroup_ = true;        // members are dealt to groups anew
+  bool incremental_ = false;   // encode only touched rows, in the existing sidecars
+  bool publishing_ = false;    // a sidecar may have its final name already
   std::uint64_t largest_member_ = 0;
   std::uint32_t block_size_ = 0;
   std::uint32_t parity_ = 0;
@@ -185,11 +185,11 @@ class FileSet : public Protector {
   std::uint64_t generation_ = 1;
   std::map<std::uint32_t, MemberFacts> facts_;
   std::map<std::uint32_t, OwnMember> own_;
-  std::vector<Interval> captured_;  // blocks of the only member here whose leaves were captured, and count
+  std::vector<Interval> captured_;  // blocks of this rank's only member whose captured leaves count
   Rot rot_;
   std::vector<Group> groups_;
   Uuid uuid_{};
-  SidecarContents any_contents_;  // what all members have in common, for the report
+  SidecarContents any_contents_;  // fields that all members have in common, for the report
 };
 
 }  // namespace lzy

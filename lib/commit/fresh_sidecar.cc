@@ -5,7 +5,7 @@
 
 namespace lzy {
 
-// Trees have only a shape, so that Sidecar::Fits and Sidecar::Create know the size of the metadata.
+// Trees get their shape here, because Sidecar::Fits and Sidecar::Create need the size of the metadata.
 void FillShape(FileSystem& fs, const Options& options, DatasetKind kind, const Layout& layout, std::uint32_t f,
                FileJob& job, SidecarContents& contents) {
   job.scratch = ScratchBeside(fs, job.data->path());
@@ -57,11 +57,11 @@ void FillSharedRoots(FileJob& job, SidecarContents& contents) {
   contents.superblock.dataset_root = DatasetRootOf(contents.superblock, members.Root());
 }
 
-// The file has its final size from the start, so threads can write parity at its place.
+// The file gets its final size at once, so threads can write parity at any place.
 Status FreshSidecar::Begin() {
   job_.data = &data_;
   LZY_ASSIGN_OR_RETURN(job_.before, data_.Stat());
-  // A copy is on servers of its own. Its bytes are read through `data_`, which may be no file.
+  // A copy has stripes of its own. Ask for those of `like_`, because `data_` may be no real file.
   if (options_.stripe_servers) {
     options_.by_servers.reset();
     (void)ApplyServers(context_.fs, like_, job_.before.size, options_);
@@ -72,7 +72,7 @@ Status FreshSidecar::Begin() {
   contents_.superblock.uuid = NewUuid();
   contents_.superblock.generation = 1;
   LZY_ASSIGN_OR_RETURN(sidecar_, Sidecar::Create(context_.fs, path_, contents_, like_));
-  LZY_RETURN_IF_ERROR(sidecar_->file().Lock());  // so nobody takes it for debris
+  LZY_RETURN_IF_ERROR(sidecar_->file().Lock());  // so that no other process removes it as debris
   LZY_RETURN_IF_ERROR(job_.Settle(&sidecar_->file()));
   contents_.superblock.commit_clock_ns = job_.clock_ns;
   job_.parity_out = &sidecar_->file();
@@ -91,7 +91,7 @@ Status FreshSidecar::Encode() {
   });
 }
 
-// Nothing counts before the file has its name. So the parity may become durable with the metadata.
+// The sidecar does not count before it has its final name. So the parity may become durable together with the metadata.
 Status FreshSidecar::Finish() {
   LZY_RETURN_IF_ERROR(job_.MakeTrees(*layout_, 0));
   FillSharedRoots(job_, contents_);

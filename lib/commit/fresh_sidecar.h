@@ -1,8 +1,8 @@
 #pragma once
-// What a new sidecar says about its file, and making one from nothing for a file that has none.
+// The contents of a new sidecar, and FreshSidecar, which makes the first sidecar of a file.
 //
-// commit/protect* fill in sidecars by the first functions here. copy/ uses FreshSidecar, since a copy knows that there
-// is nothing to judge: each block of the data is new. Everything here is local to one rank.
+// commit/protect* use the Fill functions. copy/ uses FreshSidecar: a copy has no committed state to judge. Everything here
+// is local to one rank.
 
 #include <memory>
 #include <optional>
@@ -14,23 +14,23 @@
 
 namespace lzy {
 
-/// Makes room for the leaves of file `f` of the layout, and fills in what follows from layout, options and job: of
-/// job.before, the stamp. The trees have their size then, not their leaves.
+/// Prepares `job` for the leaves of file `f` of the layout. Fills in the fields of `contents` that follow from layout,
+/// options and job; job.before becomes the stamp. The trees get their size, but no leaves.
 void FillShape(FileSystem& fs, const Options& options, DatasetKind kind, const Layout& layout, std::uint32_t f,
                FileJob& job, SidecarContents& contents);
-/// The rest of that for a shared file of the base name `name`, but for uuid, generation and parts.
+/// Fills in the remaining fields for a shared file with base name `name`, except uuid, generation and parts.
 void FillSharedShape(const Layout& layout, const std::string& name, const FileJob& job, SidecarContents& contents);
-/// What a sidecar records of a member. Roots are filled in when they are known.
+/// The record of a member in a sidecar. The caller sets the roots when they are known.
 MemberRecord RecordOf(std::uint32_t rank, const FileStat& stat, std::uint64_t parity_size, const std::string& domain);
-/// Takes the trees of a shared file's job, fills in the roots that follow from them, and the time.
+/// Moves the trees of a shared file's job into `contents`, and sets the roots and the time of the commit.
 void FillSharedRoots(FileJob& job, SidecarContents& contents);
 
-/// The first sidecar of a shared file, built under the name `path`. Call Begin, Encode and Finish in this order. The
-/// caller gives the file its name, and removes it if anything fails.
+/// Makes the first sidecar of a shared file, under the temporary name `path`. Call Begin, Encode and Finish in this order.
+/// The caller renames the sidecar, and removes it if anything fails.
 class FreshSidecar {
  public:
-  /// `data` is what will be read and described: each block once, by several threads; its Stat() is the stamp. Access to
-  /// the sidecar is no wider than to `like`. `name`: base name of the data file. All must outlive it.
+  /// `data` is read once, by several threads; its Stat() becomes the stamp. The sidecar gets no wider access than `like`
+  /// has. `name` is the base name of the data file. All arguments must outlive this object.
   FreshSidecar(const Context& context, const Options& options, File& data, File& like, std::string name,
                std::string path)
       : context_(context),
@@ -41,11 +41,11 @@ class FreshSidecar {
         path_(std::move(path)),
         pass_(context) {}
 
-  /// Creates the file. Before it, nothing of that name is touched.
+  /// Creates the sidecar file. Touches no file before that.
   Status Begin();
   /// Reads the data, and writes the parity.
   Status Encode();
-  /// Writes the metadata. All of the file is durable then. Call it when the data are.
+  /// Writes the metadata and makes the whole sidecar durable. Call it when the data are durable.
   Status Finish();
 
   const SidecarContents& contents() const { return contents_; }

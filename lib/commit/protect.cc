@@ -17,14 +17,15 @@
 #include "encode/capture.h"
 #include "encode/coverage.h"
 #include "encode/resemblance.h"
+#include "judge/last_proof.h"
 #include "names/contents.h"
 #include "names/lookup.h"
 #include "names/set_names.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
 
-// The half of a commit that does not depend on the kind of dataset (commit/protector.h): locks, judgement, the shape of
-// sidecars, names and reports.
+// The steps of a commit that are the same for all kinds of datasets (commit/protector.h): locks, judgement, shape of the
+// sidecars, names, reports.
 
 namespace lzy {
 namespace {
@@ -34,8 +35,8 @@ constexpr const char* kCommittedAtRisk = "were being written when the last epoch
 constexpr const char* kCommittedDamaged = "are damaged; committed as they are now (--force)";
 constexpr const char* kCommittedUnchecked = "could not be checked, since their hashes are lost; committed as they are now";
 
-// The path that a sidecar had when it was made, if it was in the directory of `data`, a file that has it now. Of a set: only if
-// its name there tells so, or another sidecar of the set.
+// The path at which a sidecar was made, if that was in the directory of `data`, the file that has the sidecar now. For a
+// member of a set, only if the recorded name contains its rank, or if the directory has another sidecar of the set.
 std::optional<std::string> WhereItWasMade(FileSystem& fs, const std::string& data, const Peek& peek) {
   const std::string directory = DirectoryOf(data);
   if (peek.kind == DatasetKind::kShared) return JoinPath(directory, kSidecarPrefix + peek.name);
@@ -51,13 +52,14 @@ std::optional<std::string> WhereItWasMade(FileSystem& fs, const std::string& dat
   return has_others ? std::optional(*path) : std::nullopt;
 }
 
-// Whether the sidecar beside `data` is of a single file of another name, which `data` is not, for all that a stat tells.
+// True if the sidecar beside `data` was made for a single file with another name, and inode and birth show that `data` is
+// not this file.
 bool IsOfAnotherFile(FileSystem& fs, const std::string& data, const Peek& peek) {
   const auto stat = fs.Stat(data, /*follow=*/false);
   return peek.kind == DatasetKind::kShared && peek.name != BaseNameOf(data) && stat.ok() && !MayBe(*stat, peek.stamp);
 }
 
-// A second name for a file, or a copy of it where there are no such names.
+// Makes a second name for a file, or a copy if the file system has no hard links.
 Status Duplicate(FileSystem& fs, const std::string& path, const std::string& to) {
   if (fs.MakeHardLink(path, to).ok()) return Status::Ok();
   LZY_ASSIGN_OR_RETURN(const auto from, fs.Open(path, OpenMode::kRead, /*follow=*/false));
@@ -83,7 +85,7 @@ Status Protector::Run() {
   Stopwatch total;
   Status status = Open();
   if (status.ok()) status = Protect();
-  // Refused, or up to date already, is no commit either.
+  // If the commit was refused or had nothing to do, nothing differing was committed.
   if (status.ok() && report_.committed) std::ranges::move(commit_warnings_, std::back_inserter(report_.warnings));
   if (!status.ok() || !report_.committed) {
     (void)NoThrow([&] { RemoveEmptySidecars(ReleaseLocks(std::move(view_))); });
@@ -94,11 +96,11 @@ Status Protector::Run() {
   return status;
 }
 
-// Opens the dataset with its locks held, after making sure that every file has a sidecar to lock.
+// Makes sure that every file has a sidecar to lock, then opens the dataset and locks it.
 Status Protector::Open() {
   if (request_.held == nullptr) LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return EnsureSidecars(); }));
   LZY_ASSIGN_OR_RETURN(view_, OpenDataset(context_, ref_, {.write = true, .held = request_.held}));
-  // Of a program, each rank writes its own member of a set. Of what tools protect, nobody knows who wrote it.
+  // In a program, each rank wrote its own member of a set. For tools, it is not known who wrote a file.
   const bool written_by_owner = request_.touched.has_value();
   LZY_ASSIGN_OR_RETURN(caches_, ReadPastStalePages(context_.fs, comm_, written_by_owner, view_));
   if (request_.force) return Status::Ok();
@@ -107,8 +109,9 @@ Status Protector::Open() {
   return RefuseUnsealed();
 }
 
-// Nothing beside the file tells what it was, and what does may be elsewhere: in device directories, or in another copy.
-// Members of a set are told by each other, and what a program has just written by the program.
+// The sidecar beside the file is destroyed. The committed state may still be in device directories or in another copy of
+// the sidecar, so a commit needs --force. Members of a set are exempt, because the other members know their state. So is a
+// program, which has just written the file.
 Status Protector::RefuseDestroyed() const {
   if (!shared() || request_.touched) return Status::Ok();
   const FileView& file = view_.ensembles[0].files[0];
@@ -116,7 +119,7 @@ Status Protector::RefuseDestroyed() const {
   return unknown ? Status(Code::kUnprotected, file.fault_text) : Status::Ok();
 }
 
-// Nothing beside the file is its sidecar, but it was renamed, and is damaged: a commit would make that damage right.
+// The file has no sidecar of its own, and is a renamed and damaged file. A commit would accept the damage.
 Status Protector::RefuseRotten() const {
   if (request_.touched || (shared() && comm_.rank() != 0)) return Status::Ok();
   for (const FileView& file : view_.files()) {
@@ -130,7 +133,7 @@ Status Protector::RefuseRotten() const {
   return Status::Ok();
 }
 
-// What is there may be forged: to seal it is for somebody to say who knows that it is not.
+// A sidecar without the right seal may be forged. Only --force seals it again.
 Status Protector::RefuseUnsealed() {
   Status refused;
   const auto look = [&](const FileView& file) {
@@ -142,10 +145,10 @@ Status Protector::RefuseUnsealed() {
   return refused;
 }
 
-// There is no lock without a sidecar, so every file that is there gets one. It may hold nothing yet.
+// Locks are in sidecars, so every file gets a sidecar, which may be empty.
 Status Protector::EnsureSidecars() {
   if (shared()) return comm_.rank() == 0 ? EnsureSidecar(ref_.path, 0) : Status::Ok();
-  // Lost, with or without its sidecar: judged later.
+  // A member that is lost is judged later, with or without its sidecar.
   const auto is_lost = [&](const std::string& path) { return context_.fs.Stat(path).status().code() == Code::kNotFound; };
   for (const auto& [rank, path] : ref_.members) {
     if (ref_.IsDealtHere(rank) && !is_lost(path)) LZY_RETURN_IF_ERROR(EnsureSidecar(path, rank));
@@ -153,8 +156,8 @@ Status Protector::EnsureSidecars() {
   return Status::Ok();
 }
 
-// A ruined sidecar is replaced, with a warning. That of a shared file is replaced by force only (RefuseDestroyed), and
-// with a key any: ruins may hide that the dataset was not sealed.
+// A ruined sidecar is replaced, with a warning. Only --force replaces that of a shared file (RefuseDestroyed), or any with
+// a key: the ruined sidecar may have been unsealed.
 Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   auto opened = OpenData(context_.fs, ref_.kind, path, /*write=*/false);
   const bool lost = shared() && opened.status().code() == Code::kNotFound;
@@ -167,7 +170,7 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   const Occupants occupants = request_.touched ? Occupants::kGo : Occupants::kYield;
   LZY_ASSIGN_OR_RETURN(const std::string sidecar_path,
                        Rehome(context_.fs, path, {context_.options.timeout_seconds, occupants}));
-  // Of a program's epoch it was looked at when that began, and what is in it is read under the lock.
+  // The epoch of a program checked the sidecar when it began, and its content is read later, under the lock.
   const Status existing = request_.touched ? PeekSidecar(context_.fs, sidecar_path).status()
                                            : Sidecar::Load(context_.fs, sidecar_path, OpenMode::kRead).status();
   if (existing.ok()) return Status::Ok();
@@ -184,33 +187,35 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   }
   const std::string name = shared() ? BaseNameOf(path) : PatternTail(ref_.path);
   const EmptySidecar empty = NewSidecar(context_.options, ref_.kind, name, rank);
-  // Whoever owns the file locks it.
+  // OpenDataset locks the sidecar later, on the rank that owns the file.
   LZY_RETURN_IF_ERROR(ruins ? LockSidecar(context_.fs, sidecar_path, data.get(), &empty, context_.options.timeout_seconds).status()
                             : MakeSidecar(context_.fs, sidecar_path, *data, empty));
   created_.emplace_back(path, sidecar_path);
   return Status::Ok();
 }
 
-// An attempt that commits nothing leaves no sidecars behind that say nothing.
+// Removes sidecars that Run created, if it committed nothing. `held`: the locks of this rank. Locks on sidecars that other
+// ranks created are released first, because those ranks lock them here.
 void Protector::RemoveEmptySidecars(HeldLocks held) {
   std::vector<std::shared_ptr<File>> locked;
   for (const auto& [path, sidecar_path] : created_) locked.push_back(std::move(held[path]));
-  held.clear();  // other ranks may have made what is locked here
+  held.clear();
   for (std::size_t i = 0; i < created_.size(); ++i) {
     const std::string& path = created_[i].second;
-    // Under its lock: somebody may be about to use it.
+    // Lock the sidecar first, because another process may be about to use it.
     const auto sidecar = LockSidecar(context_.fs, path, nullptr, nullptr, 0, nullptr, std::move(locked[i]));
     if (sidecar.ok() && !(*sidecar)->committed() && !(*sidecar)->intent()) (void)context_.fs.Remove(path);
   }
 }
 
-// Hooks change the geometry only where all is encoded again anyway, with no block to be held to its leaf.
+// A program changes the geometry only if it wrote everything: then all is encoded again, and no block is compared with its
+// old leaf.
 bool Protector::KeepsGeometry() const {
   if (!view_.committed) return false;
   return request_.parity_anew || (request_.touched && !std::ranges::all_of(touched_ | std::views::values, &IntervalSet::whole));
 }
 
-// A dataset keeps the geometry that it has, unless an option says otherwise.
+// A dataset keeps its geometry, except for options that were given.
 Options Protector::EffectiveOptions() const {
   Options out = context_.options;
   if (!view_.committed) return out;
@@ -226,8 +231,7 @@ bool Protector::HasServersOf(const Options& options) const {
   return striped && options.by_servers->unit == view_.superblock.unit && options.by_servers->groups == view_.info.groups;
 }
 
-// Without force, damage and loss stop the commit. Edits are what a commit is for. If nothing changed at all, there is
-// nothing to commit.
+// Without --force, damage and loss stop the commit. Edits are committed. If nothing changed, there is nothing to commit.
 Result<bool> Protector::JudgeExisting(const Options& options) {
   if (request_.only_access) {
     LZY_ASSIGN_OR_RETURN(const bool recorded, AccessIsRecorded(context_, view_));
@@ -243,7 +247,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   }
   LZY_RETURN_IF_ERROR(TellRotFromOthers(context_, view_, findings));
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { Describe(view_, findings, report_); }));
-  if (view_.IsPartial()) return true;  // not even by force: what is left would become a set of its own
+  if (view_.IsPartial()) return true;  // not even with --force: the members in reach would become a set of their own
   std::uint64_t stale = 0, at_risk = 0, damaged = 0;
   bool missing = !view_.UnknownFilesAreThere();
   for (const Damage& d : report_.damage) {
@@ -257,7 +261,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
     report_.damage.clear();
     return false;
   }
-  // A lost file cannot be blessed even by force: there is nothing to hash. What is left of a set can.
+  // Even with --force, a lost file has no data to hash. The remaining members of a set can be committed.
   if ((missing && (shared() || !request_.force)) || (damaged > 0 && !request_.force)) return true;
   if (!request_.force && (report_.another || HasUncheckedPast())) return true;
   const bool same_geometry = options.parity == view_.superblock.parity && options.group == view_.info.group_option &&
@@ -271,9 +275,8 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   if (only_access_ && recorded) return true;
 
   if (stale > 0 && !request_.force) {
-    LZY_ASSIGN_OR_RETURN(const bool mixed, IsMixed());
-    LZY_ASSIGN_OR_RETURN(const bool needed, ProvesAnother());
-    if (needed || mixed) return true;
+    LZY_RETURN_IF_ERROR(TellWhyNotToCommit(context_, view_, report_));
+    if (report_.another) return true;
   }
   WarnOfCommitting(stale, kCommittedStale);
   WarnOfCommitting(at_risk, kCommittedAtRisk);
@@ -289,78 +292,12 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   return false;
 }
 
-// Whether each byte of the data has a committed hash that it has just been found to have, and nobody's epoch is open: a commit
-// ends all intents, and whoever repairs must not end that of a program.
+// True if each data byte was just found to have its committed hash, and no intent is set. A commit ends all intents, and a
+// repair must not end the intent of a program.
 bool Protector::IsProvenWhole() const {
   if (report_.another || report_.unjudged || !report_.unchecked.empty() || !view_.unknown_ranks.empty()) return false;
   if (std::ranges::any_of(report_.damage, [](const Damage& d) { return !d.transient && d.part != DamagePart::kParity; })) return false;
   return std::ranges::all_of(view_.files(), [](const FileView& file) { return file.sidecar_usable() && !file.intent; });
-}
-
-// Copied over another file, or exchanged by copies: the next repair would take that content for rot.
-Result<bool> Protector::ProvesAnother() {
-  std::vector<Holder> mine;
-  std::set<std::uint32_t> edited;  // ranks of members
-  for (const Damage& d : report_.damage) {
-    if (d.part == DamagePart::kData && IsEdit(d.cause)) edited.insert(d.device);
-  }
-  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
-    for (const FileView& file : view_.files()) {
-      const bool asked = shared() ? comm_.rank() == 0 : file.owner == comm_.rank() && edited.contains(file.rank) && file.sidecar_usable();
-      if (asked) AddHolder(file, mine);
-    }
-  }));
-  LZY_ASSIGN_OR_RETURN(const std::vector<Holder> all, UniteRecords(comm_, mine));
-  for (const Holder& one : all) {
-    report_.another = true;
-    const bool both = std::ranges::any_of(view_.files(), [&](const FileView& file) {
-      return file.path == one.file && file.identity.Is(Identity::Kind::kProven) && BaseNameOf(file.identity.name) == BaseNameOf(one.holder);
-    });
-    report_.warnings.push_back(
-        both ? fmt::format("{0}: it and '{1}' hold what the other one was at its last commit, and nothing else proves that. Give the files "
-                           "their contents back. Or --force commits this one as it is", one.file, one.holder)
-             : fmt::format("{}: '{}' holds what this file was at its last commit, and nothing else proves that. First commit "
-                           "that one, or give the files their contents back", one.file, one.holder));
-  }
-  return !all.empty();
-}
-
-// A member that was moved here from another directory, with its sidecar, may make the set that is here look like an older one. Whoever
-// commits all of it dissolves that set.
-Result<bool> Protector::IsMixed() {
-  struct Member {
-    std::string path;
-    std::uint32_t members = 0;  // of its set
-    LZY_FIELDS(path, members)
-  };
-  std::vector<Member> mine;
-  for (const FileView& file : view_.files()) {
-    if (shared() || file.owner != comm_.rank() || !file.former) continue;
-    const SidecarContents& contents = file.former->contents();
-    const Superblock& sb = contents.superblock;
-    if (sb.kind != DatasetKind::kSet || sb.uuid == view_.superblock.uuid || !HasSizeAndTime(file.stat, sb.stamp)) continue;
-    if (PatternFromTail(file.path, contents.info.name, sb.rank) == ref_.path) mine.push_back({file.path, sb.members});
-  }
-  LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(comm_, mine));
-  for (const Member& one : all) {
-    report_.another = true;
-    report_.warnings.push_back(fmt::format("{}: it is as another set of this name left it, of {} files: members of two sets are mixed here. Move away "
-                                           "those that do not belong here, with their sidecars; or --force commits all as they are",
-                                           one.path, one.members));
-  }
-  return !all.empty();
-}
-
-// Only a file of the same mtime could be taken for another one: from an archive, by a coarse clock, or written within one tick. Two sets
-// that exchanged their names prove each other, whatever their times are.
-void Protector::AddHolder(const FileView& file, std::vector<Holder>& mine) const {
-  const std::string real = FollowLink(context_.fs, file.path);
-  const Holders which = file.identity.Is(Identity::Kind::kProven) ? Holders::kProtected : Holders::kOfItsTime;
-  const auto holder = FindHolder(context_.fs, file.sidecar_path, real, context_.options.key.get(), which);
-  const bool is_member = holder && std::ranges::any_of(ref_.members, [&](const auto& member) {
-    return FollowLink(context_.fs, member.second) == holder->path;
-  });
-  if (holder && !is_member) mine.push_back({file.path, holder->path});
 }
 
 void Protector::WarnOfCommitting(std::uint64_t bytes, const char* what) {
@@ -378,7 +315,7 @@ Sidecar* Protector::FormerOf(const FileView& file) const {
   return ours ? nullptr : sidecar;
 }
 
-// What the file was when that was committed is told by its stamp there, as for a dataset that is protected again.
+// The stamp in the file's own sidecar tells whether a difference is an edit, as for a dataset that is protected again.
 Status Protector::CompareWithFormer(const FileView& file, std::vector<Damage>& found, std::uint64_t& unchecked) const {
   const Sidecar& former = *FormerOf(file);
   const SidecarContents& old = former.contents();
@@ -392,7 +329,7 @@ Status Protector::CompareWithFormer(const FileView& file, std::vector<Damage>& f
   }
   LZY_RETURN_IF_ERROR(CheckInPieces(stream, {0, old.data_tree.leaf_count()}, settings,
                                     [&](std::uint64_t, const CheckResult& piece) { AppendBad(bad, piece.bad); }));
-  FileView then;  // the file as its own sidecar knows it
+  FileView then;  // the file as its own sidecar describes it
   LZY_ASSIGN_OR_RETURN(then.stat, file.data->Stat());
   then.present = true;
   then.stamp = old.superblock.stamp;
@@ -417,7 +354,7 @@ Status Protector::CompareWithFormer(const FileView& file, std::vector<Damage>& f
   return Status::Ok();
 }
 
-// Nothing was encoded and nothing is replaced yet, so what another dataset has can still repair what is damaged.
+// Nothing has been encoded or replaced yet, so the other dataset can still repair the damage.
 Result<bool> Protector::JudgeFormer(std::span<const FileView* const> files) {
   struct Found {
     std::vector<std::uint32_t> ranks;  // of files that another dataset committed
@@ -431,7 +368,8 @@ Result<bool> Protector::JudgeFormer(std::span<const FileView* const> files) {
       const bool here = shared() ? comm_.rank() == 0 : file->owner == comm_.rank();
       if (!here || file->data == nullptr || FormerOf(*file) == nullptr) continue;
       mine.ranks.push_back(file->rank);
-      // The other members know its root, and it has just been found to have that: content goes before a sidecar that was moved here.
+      // The other members know the root of this file, and the data have this root. This proof is stronger than a sidecar
+      // that was moved here.
       if (file->proven_data) continue;
       LZY_RETURN_IF_ERROR(CompareWithFormer(*file, mine.differing, mine.unchecked));
     }
@@ -441,7 +379,7 @@ Result<bool> Protector::JudgeFormer(std::span<const FileView* const> files) {
   std::vector<Damage> differing;
   std::uint64_t stale = 0, at_risk = 0, damaged = 0, unchecked = 0;
   for (const Found& theirs : all) {
-    // Judged already: none of it is held to its leaves again.
+    // These files are judged, so encoding does not compare them with leaves again.
     for (const std::uint32_t rank : theirs.ranks) touched_[rank].AddWhole();
     differing.insert(differing.end(), theirs.differing.begin(), theirs.differing.end());
     unchecked += theirs.unchecked;
@@ -476,14 +414,14 @@ std::uint64_t Protector::LargestFile() const {
   return largest;
 }
 
-// Without a commit before, there is nothing to hold to leaves, and what lzy-protect commits has just been judged.
+// Without an old commit there are no leaves to compare with. Blocks that lzy-protect commits were judged just now.
 Result<std::uint32_t> Protector::AgreeOnBlockSize(const Options& options, std::uint64_t largest,
                                                   std::span<const FileView* const> own) {
-  // A program may have kept a size that is not the automatic one, and parity made anew must be of the same blocks.
+  // The program may have kept a size that is not the automatic one. New parity must have the same blocks.
   if (request_.parity_anew) return view_.superblock.block_size;
   const std::uint32_t wanted = ChooseBlockSize(options.block_size, largest);
   if (!request_.touched) return wanted;
-  // The file's block size, if it is not `size`, and if something in it that the program did not write differs.
+  // The committed block size, if it is not `size` and an untouched part of the file differs from its leaves; else 0.
   const auto rotten_size = [&](const FileView& file, std::uint32_t size) -> std::uint32_t {
     const auto touched = touched_.find(file.rank);
     const Sidecar* const sidecar = LeavesOf(file);
@@ -509,7 +447,7 @@ Result<std::uint32_t> Protector::AgreeOnBlockSize(const Options& options, std::u
   return chosen;
 }
 
-// Nothing is held to leaves whose blocks have another size, so this must be known before.
+// Encoding cannot compare blocks of one size with leaves of another size, so the comparison is made here.
 bool Protector::IsAsCommitted(const FileView& file, IntervalSet touched) const {
   bool same = true;
   const Status checked = NoThrow([&]() -> Status {
@@ -531,8 +469,8 @@ bool Protector::IsAsCommitted(const FileView& file, IntervalSet touched) const {
   return checked.ok() && same;
 }
 
-// A member that is as an older commit of its set left it may have lost what came later. If the hashes of the newest commit
-// are lost too, nobody can tell; nor if members were renamed together with their sidecars.
+// A member that has the state of an older commit of its set may have lost later writes. If the hashes of the newest commit
+// are lost, this cannot be checked. The same holds if members were renamed together with their sidecars.
 bool Protector::HasUncheckedPast() {
   bool found = false;
   for (const std::uint32_t rank : view_.unknown_ranks) {
@@ -551,7 +489,7 @@ bool Protector::HasUncheckedPast() {
   return found;
 }
 
-// What was found different just now is what the new commit may find different.
+// The new commit may accept differences only in blocks that JudgeExisting found to differ.
 void Protector::HoldUndamaged() {
   holds_ = true;
   for (const FileView& file : view_.files()) touched_.try_emplace(file.rank);
@@ -564,24 +502,24 @@ void Protector::HoldUndamaged() {
 
 Status Protector::TakeRequestedRanges() {
   LZY_ASSIGN_OR_RETURN(touched_, GatherTouched(comm_, *request_.touched));
-  // Of files without an entry nothing changed but, perhaps, the size.
+  // Files without an entry are unchanged, except perhaps in size.
   for (const FileView& file : view_.files()) touched_.try_emplace(file.rank);
   holds_ = true;
   return Status::Ok();
 }
 
-// What was judged is void then, so no block of the file is held to its leaf. The hooks judge nothing before.
+// The judgement of a changed file is void, so none of its blocks is compared with its leaf. Programs do not judge.
 void Protector::CheckJudged(const FileView& file, const FileStat& now) {
   if (request_.touched || (now.size == file.stat.size && now.mtime_ns == file.stat.mtime_ns)) return;
   touched_[file.rank].AddWhole();
   judged_in_vain_ = true;
 }
 
-// Judging called the block right, or an edit; encoding then read it as rot. A file with the committed mtime and no
-// intent is not meant: there the second reading has found rot, which keeps its old leaf and is reported.
+// JudgeExisting found the block right or edited, and encoding then found rot. Files with the committed mtime and no intent
+// are exempt: there the second reading has found rot, which keeps its old leaf and is reported.
 Status Protector::CheckReadings(const Rot& rot) const {
   if (request_.touched) return Status::Ok();
-  // Whoever makes parity again accepts no edits.
+  // `parity_anew` accepts no edits.
   if (request_.parity_anew && judged_in_vain_) return ChangedMeanwhile(ref_.path);
   for (const FileView& file : view_.files()) {
     if (!rot.all.contains(file.rank) || (file.stat.mtime_ns == file.stamp.mtime_ns && !file.intent)) continue;
@@ -594,7 +532,7 @@ Status Protector::CheckReadings(const Rot& rot) const {
   return Status::Ok();
 }
 
-// Local; `rot` is agreed, so reports are the same on all ranks. A block is lost if its row has no parity that counts.
+// Local. `rot` is the same on all ranks, so the reports are. A block is lost if its row has no valid parity.
 void Protector::ReportRot(const FileView& file, const Layout& layout, std::uint32_t f, const Rot& rot) {
   const auto rotten = rot.all.find(file.rank);
   const auto lost = rot.lost.find(file.rank);
@@ -620,13 +558,14 @@ bool Protector::StampsFresh() const {
   });
 }
 
-// The clocks of nodes differ.
+// The clocks of nodes differ, so ranks agree.
 Result<bool> Protector::AllStampsFresh() {
   LZY_ASSIGN_OR_RETURN(const std::uint64_t outdated, comm_.AllReduceMax(StampsFresh() ? 0 : 1));
   return outdated == 0;
 }
 
-// The sidecar that is locked is written, and a new one only later: the clock must be known before the data are read.
+// Asks by writing to the locked sidecar: the new one does not exist yet, and the clock must be known before the data are
+// read.
 Status Protector::Settle(const FileView& file, FileJob& job) const {
   Sidecar* const sidecar = file.sidecar ? file.sidecar.get() : file.former.get();
   LZY_RETURN_IF_ERROR(job.Settle(sidecar != nullptr ? &sidecar->file() : file.held.get(), caches_.several));
@@ -637,13 +576,13 @@ Status Protector::Settle(const FileView& file, FileJob& job) const {
   return Status::Ok();
 }
 
-// A program of another user of the group may write the file, and may not change the sidecar's mode. Then it stays as
-// narrow as it is.
+// A program of another user of the group may write the file, but may not change the mode of the sidecar. Then the access of
+// the sidecar stays as narrow as it is.
 void Protector::RenewAccess(const FileView& file, Sidecar& sidecar) {
   if (file.data && HasOwnerOfFile(file)) (void)sidecar.file().CopyAccess(*file.data);
 }
 
-// Intents are agreed facts, so no communication is needed. A repair's note is nobody's epoch.
+// Intents are the same on all ranks, so no communication is needed. The intent of a repair belongs to no epoch.
 bool Protector::HasOtherWriter(const FileView& file) {
   if (!request_.own_intents || !file.intent || IsOfRepair(*file.intent)) return false;
   if (std::ranges::any_of(*request_.own_intents, [&](const Intent& one) { return SameWriter(one, *file.intent); })) return false;
@@ -683,17 +622,18 @@ Result<std::string> Protector::FreshPath(const std::string& data_path) {
   return NewSidecarPath(real);
 }
 
-// The rename makes the commit count, so everything else is durable before it. The directory's sync makes it stay.
+// The rename makes the commit count, so everything else is durable before. The sync of the directory makes the rename
+// durable.
 Status Protector::Publish(const std::string& data_path) {
   LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string to, SidecarPath(real));
-  kept_.clear();  // it may be the only one from now on
+  kept_.clear();  // a second name may be the only one from now on
   LZY_RETURN_IF_ERROR(context_.fs.Rename(NewSidecarPath(real), to));
   return context_.fs.SyncDirectory(DirectoryOf(to));
 }
 
-// Files that were moved to other names brought their sidecars along, or sidecars were moved without them. From here on there are
-// two of it, so nothing is lost wherever the commit breaks off, and whoever completes it.
+// A file that was renamed with its sidecar, or a sidecar that was moved alone, may replace nothing that others need. From
+// here on the sidecar has two names, so nothing is lost wherever the commit stops, and whichever process completes it.
 Status Protector::KeepForOthers(const std::string& data_path, const std::set<Uuid>& replaced) {
   LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(real));
@@ -706,7 +646,7 @@ Status Protector::KeepForOthers(const std::string& data_path, const std::set<Uui
   if (const auto made_at = WhereItWasMade(context_.fs, real, *old)) {
     const auto there = PeekSidecar(context_.fs, *made_at);
     if (there.ok() && there->uuid == old->uuid && there->rank == old->rank && there->generation >= old->generation) return Status::Ok();
-    // A single file that has the name again may be another one.
+    // The old name may belong to another single file now.
     const auto namesake = DataPathOf(*made_at);
     const bool free = of_set || (namesake && context_.fs.Stat(*namesake, /*follow=*/false).status().code() == Code::kNotFound);
     if (free && there.status().code() == Code::kNotFound) kept = *made_at;
@@ -737,13 +677,13 @@ void Protector::FillReport(const SidecarContents& contents, std::uint32_t groups
   report_.committed = true;
 }
 
-// Also after a failure: ranks take part in it whatever their status is, for Run has agreed on it by then.
+// Ranks take part in this after a failure, too: Run has agreed on the status before.
 Status Protector::GatherStats() {
   const RowStats& stats = pass_.stats();
   Phases& phases = report_.phases;
   phases += stats;
   struct Numbers {
-    Phases seconds;  // the slowest rank's count
+    Phases seconds;  // of the slowest rank
     std::uint64_t read = 0, captured = 0, encoded = 0, again = 0;
     LZY_FIELDS(seconds, read, captured, encoded, again)
   };

@@ -1,9 +1,9 @@
 #pragma once
-// Making or refreshing the sidecars of a dataset: a commit (docs/design/commit.md "A commit").
+// A commit: makes or updates the sidecars of a dataset (docs/design/commit.md "A commit").
 //
-// Two kinds of callers. lzy-protect (and the C API) knows nothing of what was written, so everything is examined
-// first. The layer says what was touched, whose intents are its own, and what it captured. Both get the same commit.
-// Invariant: whatever breaks off, one whole generation counts, and what differs from it is named by an intent.
+// lzy-protect and the C API do not know what was written, so Protect examines everything first. The layer passes the
+// touched ranges, its own intents, and its captures. After that, both take the same steps. Invariant: wherever a commit is
+// interrupted, one whole generation counts, and an intent covers the differences from it.
 
 #include <cstdint>
 #include <functional>
@@ -23,42 +23,41 @@ namespace lzy {
 class Capture;
 
 struct ProtectRequest {
-  bool force = false;  ///< commit even blocks that are damaged (differ from their hash while the file's mtime is as committed)
-  /// Hooks: what was written since the last commit, by rank of a set's member (0 for a shared file); members without an
-  /// entry were not touched. Empty optional (lzy-protect): unknown, so the stamp and the hashes decide.
+  bool force = false;  ///< also commit damaged blocks (blocks that differ from their hash although the mtime is the committed one)
+  /// Layer only: what was written since the last commit, by rank of the member (0 for a shared file). Members without an
+  /// entry were not touched. Empty (lzy-protect): unknown, so stamps and hashes decide.
   std::optional<std::map<std::uint32_t, IntervalSet>> touched;
-  /// Hooks: the intents that this program's processes set (EpochStart::intent), the same on every rank. One that is
-  /// none of these is another writer's, who writes now or never came to commit: all of that file is committed then,
-  /// and the intent stays set (DatasetReport::kept_intents). Empty optional: no matter whose they are, a commit ends
-  /// all intents.
+  /// Layer only: the intents that processes of this program set (EpochStart::intent), the same on every rank. Any other
+  /// intent belongs to another writer. Then the whole file is committed, and this intent stays set
+  /// (DatasetReport::kept_intents). Empty: the commit ends all intents.
   std::optional<std::vector<Intent>> own_intents;
-  /// Hooks: what this rank captured of this epoch's writes, all of which it was told (Take or Miss). Of a set: of its
-  /// member, made for a geometry without parity. Of a shared file: if it is null on any rank, all is read back. So it
-  /// is, too, where somebody else is met under the lock: another writer's intent, or any commit other than the one that
-  /// the epoch departs from (all zero: none was made yet). Of a shared file, only rank 0 compares these two. Of a set, each
-  /// rank does so for its member.
+  /// Layer only: what this rank captured of the writes of this epoch. Each write was passed to Take or Miss. In a set, it
+  /// is the capture of this rank's member, made for a geometry without parity. A shared file is read back completely if any
+  /// rank has no capture, if another writer has set an intent, or if the committed uuid or generation differ from
+  /// `departs_from` and `departs_from_generation` (zero: no commit yet). Rank 0 checks this for a shared file; in a set,
+  /// each rank checks its member.
   Capture* capture = nullptr;
-  /// Hooks: whether this process has begun to write the file (its member) since `touched` was taken. Then blocks may have
-  /// changed that are not in it, and would look like rot: kBusy. Asked when all is read, but not if the whole file is
+  /// Layer only: returns true if this process began another write to the file (its member) after `touched` was collected.
+  /// Such blocks would look like rot, so Protect returns kBusy. Called after everything was read, unless the whole file is
   /// touched. May be empty.
   std::function<bool()> written_since;
   Uuid departs_from{};
   std::uint64_t departs_from_generation = 0;
-  /// Commit only if owner, mode or ACL of a file are others than those of the last commit, and only that: nothing is done
-  /// if a stamp differs or a member was added. Data are read only if the sidecar is made anew. Without `touched`.
+  /// Commit only if the owner, mode or ACL of a file differ from the last commit, and nothing else does: if a stamp differs
+  /// or a member was added, do nothing. Reads data only if it must make a new sidecar. Not with `touched`.
   bool only_access = false;
-  /// Locks that this rank has from an opening of the dataset before (ReleaseLocks): the commit goes on with them. Null on all ranks or on
-  /// none.
+  /// Locks that this rank kept from an earlier view of the dataset (ReleaseLocks). The commit uses them, and does not create
+  /// sidecars. Null on all ranks or on none.
   HeldLocks* held = nullptr;
-  /// Make all parity again, with the geometry that there is, of a dataset whose data are as committed; report.committed. If
-  /// they are not, if a program may be writing them, or if a member was added, nothing is done. Without `touched`.
+  /// Make all parity again, with the present geometry, if the data are as committed (sets report.committed). If the data
+  /// differ, if a program may be writing, or if a member was added, do nothing. Not with `touched`.
   bool parity_anew = false;
 };
-/// Makes or refreshes the sidecars. Collective over context.comm. Waits for locks up to options.timeout_seconds, then
-/// kBusy. After an error, the generation of before still counts, unless publishing had begun. report.state: kIntact;
-/// kDamaged (exit 1) when damaged blocks were found that are not to be blessed. With `touched`, untouched blocks of
-/// touched rows are checked first; one that does not match keeps its old leaf and is in report.damage; report.state is
-/// kUnrepairable (exit 2) where it cannot be had again.
+/// Makes or updates the sidecars. Collective over context.comm. Waits for locks up to options.timeout_seconds, then returns
+/// kBusy. After an error the old generation still counts, unless publishing had begun. report.state is kIntact, or kDamaged
+/// (exit code 1) if damaged blocks stopped the commit. With `touched`, untouched blocks of touched rows are compared with
+/// their leaves. A block that differs keeps its old leaf and is listed in report.damage. If it cannot be rebuilt,
+/// report.state is kUnrepairable (exit code 2).
 DatasetReport Protect(const Context& context, const DatasetRef& dataset, const ProtectRequest& request);
 
 }  // namespace lzy

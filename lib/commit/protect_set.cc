@@ -1,6 +1,6 @@
-// Protecting a set: each member is read by its owner, if it was not captured. The ranks of each group add up its parity,
-// and all sidecars are committed in two phases (docs/design/commit.md "Sets"). Here is what comes before encoding: which files are
-// members, how they are grouped, and whether the sidecars that are there can be updated in place.
+// Commits a set. The owner of each member reads it, unless it was captured. The ranks of each group add up its parity, and
+// all sidecars are committed in two phases (docs/design/commit.md "Sets"). This file has the steps before encoding: which
+// files are members, how they are grouped, and whether the existing sidecars can be updated in place.
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@
 
 namespace lzy {
 
-// The steps in their order. Each one ends with all ranks agreed, so the next one may communicate.
+// After each step all ranks have agreed on its status, so the next step may communicate.
 Status FileSet::Protect() {
   if (request_.touched) LZY_RETURN_IF_ERROR(TakeRequestedRanges());
   LZY_RETURN_IF_ERROR(SeeMembersAlike(context_.fs, comm_, caches_.seen_by, view_));
@@ -59,13 +59,13 @@ Status FileSet::Protect() {
   return status;
 }
 
-// The uuid tells sets apart. Members of two sets of the same name must never be mixed, so whatever changes the number
-// of members makes a new set.
+// The uuid distinguishes sets. Members of two sets of one name must never be mixed, so another number of members makes a
+// new set.
 Status FileSet::ChooseSet() {
   std::uint64_t present = 0;
   for (const FileView& file : view_.files()) present += file.present ? 1 : 0;
   same_set_ = view_.committed;
-  // New files that match the pattern make it another set; what is left of an older, larger one does not.
+  // New files that match the pattern make a new set. Left-over members of an older, larger set do not.
   for (FileView& file : view_.extras) {
     if (file.present && (request_.touched || !view_.IsLeftover(file))) added_.push_back(&file);
   }
@@ -74,16 +74,16 @@ Status FileSet::ChooseSet() {
   if (view_.committed && !request_.touched && !request_.force && !view_.UnknownFilesAreThere() && !view_.IsPartial()) {
     return {Code::kBeyondRepair, fmt::format("{}: a whole group of the set is missing", ref_.path)};
   }
-  // A program with another number of ranks makes a new set; members of the old one are never mixed in.
+  // If the program has another number of ranks, it makes a new set, without members of the old one.
   const bool other_ranks = request_.touched && static_cast<std::uint32_t>(comm_.size()) != view_.superblock.members;
-  // By force what is left makes a set of its own.
+  // With --force, the present members make a new set.
   const bool other_members = (request_.touched || request_.force) && present != view_.superblock.members;
   if (grown_ || other_ranks || other_members) same_set_ = false;
   options_ = same_set_ || (view_.committed && !request_.touched) ? EffectiveOptions() : context_.options;
   return Status::Ok();
 }
 
-// A gap in the ranks is a missing member. A set without it could be protected, but would hide the loss.
+// A gap in the ranks means that a member is missing. A set without it would hide the loss.
 Status FileSet::FindMembers() {
   std::map<std::uint32_t, FileView*> present;
   for (FileView& file : view_.files()) {
@@ -111,7 +111,7 @@ Status FileSet::FindMembers() {
   return Status::Ok();
 }
 
-// The generation follows the highest that any member has: one whose commit broke off may be ahead.
+// The new generation is higher than that of any member, because a member of an interrupted commit may be ahead.
 Status FileSet::GatherFacts() {
   struct Fact {
     std::uint32_t rank = 0;
@@ -120,11 +120,10 @@ Status FileSet::GatherFacts() {
     std::string domain;
     std::string node;
     bool captured = false;
-    bool on_server = false;  // the domain is a server
+    bool on_server = false;  // `domain` is a server
     LZY_FIELDS(rank, stat, generation, domain, node, captured, on_server)
   };
-  // What would come out wrong if ranks did not agree on it: each may have options of its own. Device directories are
-  // for shared files.
+  // Options that all ranks must have alike. Device directories are only for shared files.
   constexpr std::array kGeometry = {"parity", "group", "block-size", "stripe"};
   using Geometry = std::array<std::uint64_t, kGeometry.size()>;
   std::pair<Geometry, std::vector<Fact>> mine{{options_.parity, options_.group, options_.block_size, options_.stripe}, {}};
@@ -161,7 +160,7 @@ Status FileSet::GatherFacts() {
   return Status::Ok();
 }
 
-// By option stripe=servers, unless option domain says better what fails together.
+// Only with stripe=servers, and only if option domain is not given.
 std::string FileSet::ServerOfMember(const FileView& file) const {
   const bool asked = context_.options.stripe_servers && context_.options.domain.empty() && file.data != nullptr;
   return asked ? OnlyServerOf(context_.fs, *file.data) : std::string();
@@ -172,7 +171,7 @@ const char* FileSet::DomainKind() const {
   return on_servers_ ? "server" : "node";
 }
 
-// Whoever makes parity again may run elsewhere than the program that wrote the members.
+// A process that makes parity again may run on other nodes than the program that wrote the members.
 void FileSet::KeepDomains() {
   for (const Ensemble& ensemble : view_.ensembles) {
     for (const MemberRecord& record : ensemble.records) {
@@ -195,7 +194,7 @@ Status FileSet::AgreeOnSizes() {
   return Status::Ok();
 }
 
-// Groups that are there stay: dealing them anew would mean to encode everything.
+// Existing groups stay, because new groups would need a new encoding of everything.
 Status FileSet::ChooseGroups() {
   regroup_ = !same_set_ || options_.parity != view_.superblock.parity || options_.group != view_.info.group_option;
   if (!regroup_) {
@@ -220,7 +219,7 @@ Status FileSet::ChooseGroups() {
   return Status::Ok();
 }
 
-// Each of these is told at every commit that deals groups, since each means less protection than was asked for.
+// These warnings come at every commit that makes groups, because each means less protection than the options asked for.
 void FileSet::Warn(const Grouping& dealt, std::size_t domains) {
   auto& warnings = report_.warnings;
   if (dealt.too_few_devices) {
@@ -231,7 +230,7 @@ void FileSet::Warn(const Grouping& dealt, std::size_t domains) {
     warnings.push_back(fmt::format("{}: groups are larger than {}, since smaller ones could not hold {} members each",
                                    ref_.path, options_.group, options_.parity + 1));
   }
-  // On a single node there is nothing to choose, and nothing to be surprised by. Whoever names servers wants to know.
+  // On a single node the groups cannot be chosen better. With servers as domains, warn in any case.
   if ((domains > 1 || on_servers_) && dealt.worst_domain_share > dealt.parity) {
     warnings.push_back(
         fmt::format("{}: {} members of one {domain} are in one group; if this {domain} is lost, parity {} cannot rebuild them",
@@ -254,7 +253,7 @@ void FileSet::WarnOfMoves() {
     }
     if (most_now > most_before) most = std::max(most, most_now);
   }
-  // All in one: a single node, on which there is nothing to choose.
+  // All members are in one domain, a single node: the groups cannot be chosen better.
   if (most <= parity_ || (domains.size() == 1 && context_.options.domain.empty())) return;
   const char* const what = DomainKind();
   report_.warnings.push_back(fmt::format("{}: {} members of one {} are in one group now, more than when the groups were "
@@ -263,7 +262,7 @@ void FileSet::WarnOfMoves() {
                                          ref_.path, most, what, what, parity_));
 }
 
-// Files of a group are numbered in the order of its ranks; devices likewise.
+// Files and devices of a group are numbered in the order of its ranks.
 Status FileSet::MakeLayouts() {
   for (const Group& group : groups_) {
     largest_group_ = std::max(largest_group_, static_cast<std::uint32_t>(group.ranks.size()));
@@ -283,9 +282,9 @@ Status FileSet::MakeLayouts() {
   return Status::Ok();
 }
 
-// The leaves are not known yet, so the path to the root is one of zeros. It has the final number of pages, and so the
-// metadata their final size. If one member is too large for the compact form, no member gets it: a set is committed in
-// place in all members or in none.
+// The leaves are not known yet, so the path to the root is filled with zeros. It has its final number of pages, so the
+// metadata have their final size. If one member is too large for the compact form, no member gets it, because a set is
+// updated in place in all members or in none.
 Status FileSet::MakeShapes() {
   const bool small = std::ranges::all_of(facts_, [](const auto& f) { return f.second.before.size <= kMaxCompactData; });
   std::set<std::string> nodes;
@@ -320,9 +319,9 @@ void FileSet::SetPath(InfoRecord& info, const Tree& members, std::uint32_t rank)
   if (members.leaf_count() == 1) info.path.pages.clear();
 }
 
-// Touched ranges are completed first: by changes of size, by files that changed after they were judged, and by members
-// of another writer. One member that does not fit makes all of them take the long way, since the two phases are the
-// same for all.
+// First completes the touched ranges: changes of size, files that changed after they were judged, and members with another
+// writer. If one member cannot be updated in place, all members get new sidecars, because the two phases are the same for
+// all.
 Status FileSet::ChooseWay() {
   for (const auto& [rank, f] : facts_) {
     const auto [at, added] = touched_.try_emplace(rank);
@@ -334,12 +333,11 @@ Status FileSet::ChooseWay() {
   bool fits = holds_ && same_set_ && !regroup_ && (request_.touched || only_access_);
   for (auto& [rank, member] : own_) {
     const Sidecar* sidecar = LeavesOf(*member.file);
-    // Also where the set is another one now, or where the file was none's member: what its own sidecar says of its blocks
-    // holds all the same.
+    // The sidecar's leaves of this file are valid even if the set is a new one, or the file was not a member before.
     const bool trusted = holds_ && sidecar != nullptr && !touched_.at(rank).whole();
     if (trusted && sidecar->contents().superblock.block_size == block_size_) {
       member.touched = touched_.at(rank);
-      // That of the set may be another.
+      // The size in the member's own sidecar may differ from that of the set.
       AddResize(member.touched, sidecar->contents().superblock.stamp.size, member.job.before.size, block_size_);
       HoldToLeaves(*sidecar, member.touched, member.job);
     }

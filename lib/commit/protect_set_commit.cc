@@ -1,8 +1,8 @@
-// A set encoded, and committed in two phases (docs/design/commit.md "Sets").
+// Encodes a set, and commits it in two phases (docs/design/commit.md "Sets").
 //
-// Phase one makes every sidecar durable: prepared in place, or complete under a temporary name. Phase two lets each one
-// count. The first that counts decides for all: whoever finds one member of a new generation and another one prepared
-// completes it (dataset/roll_forward). So a crash in between never leaves a set of two generations.
+// Phase one makes every sidecar durable: prepared in place, or complete under a temporary name. Phase two makes each
+// sidecar count. As soon as one member counts, the commit is decided: a process that finds a committed member and a
+// prepared one completes the prepared one (dataset/roll_forward). So a crash never leaves a set of two generations.
 
 #include <algorithm>
 #include <limits>
@@ -19,8 +19,8 @@
 
 namespace lzy {
 
-// In place, parity of untouched rows stays, and old_parity tells MakeTrees so. Anew, the file gets its final size, and
-// all that is not written is a hole.
+// In place, the parity of untouched rows stays; old_parity tells MakeTrees so. A new file gets its final size, and bytes
+// that are not written are a hole.
 Status FileSet::OpenOutputs() {
   return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) -> Status {
     FileJob& job = member.job;
@@ -41,8 +41,8 @@ Status FileSet::OpenOutputs() {
   });
 }
 
-// A group whose owners are all ranks uses the communicator of the dataset. The owner of a device is told by its rank
-// in the communicator of the group.
+// A group with all ranks as owners uses the communicator of the dataset. Group::owner has ranks of the group's
+// communicator.
 Status FileSet::SplitGroups() {
   std::vector<std::set<int>> parts;
   std::vector<Group*> split;
@@ -65,7 +65,7 @@ Status FileSet::SplitGroups() {
   return Status::Ok();
 }
 
-// Data are synced, and looked at once more, before anything is committed.
+// Syncs the data and checks for changes before anything is committed.
 Status FileSet::Encode() {
   LZY_RETURN_IF_ERROR(EncodeGroups(touched_, !incremental_));
   LZY_RETURN_IF_ERROR(HandleRot());
@@ -84,7 +84,7 @@ Status FileSet::Encode() {
   });
 }
 
-// A capture only saves work, so nothing here may fail.
+// A capture only saves work, so a failure here must not fail the commit.
 void FileSet::UseCapture() {
   Capture* const capture = request_.capture;
   if (!request_.touched || capture == nullptr || own_.size() != 1) return;
@@ -96,10 +96,10 @@ void FileSet::UseCapture() {
                          now->generation() != request_.departs_from_generation;
     if (another || facts_.at(rank).other_writer) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(capture->parameters(), {job.before.size}));
-    (void)capture->Finish(layout);  // always true: it is its own geometry
+    (void)capture->Finish(layout);  // always true: this is the geometry of the capture
     if (!HasFirstBlock(*capture, job)) return Status::Ok();
     capture->CloseOpen([](std::uint64_t) { return Capture::Fate::kCaptured; });
-    // verify-writes compares leaves with the file, of whatever block size.
+    // verify-writes compares leaves with the file, whatever the block size is.
     if (layout.block_size() == block_size_) captured_ = capture->Captured(std::numeric_limits<std::size_t>::max());
     if (!captured_.empty() && capture->only_held()) job.copies = capture;
     report_.captures_count = true;
@@ -110,9 +110,9 @@ void FileSet::UseCapture() {
   captured_.clear();
 }
 
-// The pipeline has counted copies. With parity, blocks without a copy have been read and hashed. If that hash is not the
-// captured one, the block was written wrongly. Its leaf is that of what should be there, so it is damage until it is
-// written again (verify-writes).
+// Copies were counted by the pipeline. With parity, blocks without a copy were read and hashed. If this hash differs from
+// the captured one, the block was written wrongly. It gets the captured leaf, so it is damaged until verify-writes writes
+// it again.
 Status FileSet::TakeCaptured() {
   std::vector<std::pair<std::uint32_t, std::uint64_t>> wrong;  // member, block
   Status status = NoThrow([&] {
@@ -140,7 +140,7 @@ Status FileSet::TakeCaptured() {
   });
 }
 
-// Their rows have parity of other contents than the leaves say, so that nobody repairs anything with it.
+// Parity of these rows was made from contents that differ from the leaves, so no repair may use it.
 void FileSet::Forsake(const RottenBlocks& by_rank) {
   for (Group& group : groups_) {
     RottenBlocks lost;
@@ -154,8 +154,8 @@ void FileSet::Forsake(const RottenBlocks& by_rank) {
   }
 }
 
-// Ranks without a member of a group skip it. Groups with a common rank go one after the other, in the same order on all
-// ranks, so no two ranks wait for each other.
+// A rank skips groups without a member of its own. Groups with a common rank go one after the other, in the same order on
+// all ranks, so no two ranks wait for each other.
 Status FileSet::EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched, bool all) {
   if (IsHashedAlone()) return AgreeOn(comm_, [&] { return HashMembers(touched, all); });
   Status status;
@@ -167,7 +167,7 @@ Status FileSet::EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched
   return Agree(comm_, status);
 }
 
-// On one node, ranks read the members of each other. Otherwise parity is added up among the ranks.
+// On one node, ranks read each other's members. Otherwise the ranks add up parity by messages.
 Status FileSet::EncodeGroup(Group& group, const std::map<std::uint32_t, IntervalSet>& touched, bool all) {
   Communicator& comm = group.comm ? *group.comm : comm_;
   std::vector<FileJob*> jobs;
@@ -193,7 +193,7 @@ Status FileSet::EncodeGroup(Group& group, const std::map<std::uint32_t, Interval
   });
 }
 
-// Each member as a group of its own, whose rows are its blocks.
+// Encodes each member as a group of its own, in which each row is one block.
 Status FileSet::HashMembers(const std::map<std::uint32_t, IntervalSet>& touched, bool all) {
   return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) -> Status {
     const std::uint64_t size = group.layout->file_size(f);
@@ -215,7 +215,8 @@ Status FileSet::HashMembers(const std::map<std::uint32_t, IntervalSet>& touched,
   });
 }
 
-// The file as the dataset that it was: what that takes from the view is given back at once.
+// Presents the file as its former dataset. Borrows data, sidecar and parts from the view, and gives them back before it
+// returns.
 Status FileSet::RebuildFromFormer() {
   for (auto& [rank, member] : own_) {
     FileView& file = *member.file;
@@ -247,8 +248,8 @@ Status FileSet::RebuildFromFormer() {
   return Status::Ok();
 }
 
-// First the rotten blocks are rebuilt by the groups of before, then the rows of the groups of now are encoded again.
-// What cannot be rebuilt makes the parity of its row void, so that nobody repairs anything with it.
+// Rebuilds rotten blocks with the groups of the last commit, then encodes their rows in the groups of this commit. If a
+// block cannot be rebuilt, its row is recorded as without parity.
 Status FileSet::HandleRot() {
   std::map<std::uint32_t, FileJob*> jobs;
   for (auto& [rank, member] : own_) jobs[rank] = &member.job;
@@ -259,7 +260,7 @@ Status FileSet::HandleRot() {
     Status status;
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return RebuildFromFormer(); }));
     for (const Ensemble& ensemble : view_.ensembles) {
-      if (!view_.committed) break;  // no groups
+      if (!view_.committed) break;  // there are no old groups
       const bool mine = std::ranges::count(ensemble.files, comm_.rank(), &FileView::owner) != 0;
       if (!mine && ensemble.group_comm == nullptr && view_.ensembles.size() > 1) continue;
       Communicator& comm = ensemble.group_comm ? *ensemble.group_comm : comm_;
@@ -267,7 +268,7 @@ Status FileSet::HandleRot() {
       if (status.ok()) status = one;
     }
     LZY_RETURN_IF_ERROR(Agree(comm_, status));
-    for (auto& [rank, job] : jobs) job->parity_is_fresh = false;  // it has been written once
+    for (auto& [rank, job] : jobs) job->parity_is_fresh = false;  // the parity was written once, so it is not zero any more
     std::map<std::uint32_t, IntervalSet> blocks;
     for (const auto& [rank, indices] : rot_.all) blocks[rank] = TouchedBlocks(indices, block_size_);
     LZY_RETURN_IF_ERROR(EncodeGroups(blocks, false));
@@ -276,7 +277,7 @@ Status FileSet::HandleRot() {
   return AgreeOn(comm_, [&] { Forsake(rot_.lost); });
 }
 
-// Between the two phases all ranks agree: no sidecar may count before all are durable.
+// All ranks agree between the two phases: no sidecar may count before all are durable.
 Status FileSet::Commit() {
   Stopwatch watch;
   LZY_RETURN_IF_ERROR(FillContents());
@@ -297,12 +298,12 @@ Status FileSet::Commit() {
         directories.insert(DirectoryOf(member.fresh->path()));
       }
     }
-    // Another member's directory may be durable first: then this member is completed from what is prepared here.
+    // The directory of another member may become durable first. Then this member is completed from its prepared sidecar.
     for (const std::string& directory : directories) LZY_RETURN_IF_ERROR(context_.fs.SyncDirectory(directory));
     return Status::Ok();
   }));
-  // From the first of these on the new generation counts, and whoever finds it completes it; so nothing is removed
-  // any more.
+  // From the first FinishPrepared or Publish on, the new generation counts, and other processes may complete it. So nothing
+  // may be removed any more.
   publishing_ = true;
   std::uint64_t sidecar_bytes = 0;
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
@@ -327,7 +328,7 @@ Status FileSet::Commit() {
   return Status::Ok();
 }
 
-// The wall time is agreed, too: members of one commit are recognised by it (dataset/roll_forward).
+// All ranks use one wall time, because dataset/roll_forward recognises members of one commit by it.
 Status FileSet::FillContents() {
   using Roots = std::tuple<std::uint32_t, Hash, Hash>;  // of a member: rank, data, parity
   std::vector<Roots> mine;
@@ -384,7 +385,7 @@ Result<std::set<Uuid>> FileSet::ReplacedSets() {
   return out;
 }
 
-// Once publishing has begun, a temporary may be the only copy of a generation that counts already.
+// Once publishing has begun, a temporary sidecar may be the only copy of a generation that counts.
 void FileSet::RemoveTemporaries() {
   if (publishing_) return;
   RemoveKept();

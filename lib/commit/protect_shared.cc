@@ -1,8 +1,8 @@
-// Protecting a shared file. Rows are dealt to the ranks in contiguous spans. Each rank reads, hashes, encodes and
-// writes its own. Only leaves travel, to rank 0, which commits.
+// Commits a shared file. Each rank gets a contiguous span of rows; it reads and hashes their data, and writes their parity.
+// Only leaves are sent to rank 0, which commits.
 //
-// There are two ways. An incremental commit writes parity of touched rows in place and the metadata into the sidecar
-// that is there; the intent covers a crash. Any other commit builds a new sidecar aside and renames it.
+// An incremental commit writes the parity of touched rows in place, and the metadata into the existing sidecar; the intent
+// protects against a crash. Any other commit builds a new sidecar under a temporary name and renames it.
 
 #include <fmt/format.h>
 
@@ -27,14 +27,15 @@
 namespace lzy {
 namespace {
 
-// Bytes of a file that lzy-protect syncs before it reads it, so that the file system knows its holes.
+// lzy-protect syncs files of at least so many bytes before it reads them, so that the file system knows their holes.
 constexpr std::uint64_t kWorthSyncing = 64u << 20;
 
-// Parity of all ranks together that one of them writes, if they are on several nodes. Some file systems give a part of a file to one
-// node at a time (chunks of MooseFS, of which the second node gets hold after half a minute; locks of GlusterFS, a second).
+// If ranks run on several nodes, and their parity has at most so many bytes in all, rank 0 writes all of it. Some file
+// systems give each part of a file to one node at a time: the second node waits half a minute for a chunk of MooseFS, and a
+// second for a lock of GlusterFS.
 constexpr std::uint64_t kMostGathered = 4u << 20;
 
-// What would be written to a file, kept in memory.
+// Keeps written bytes in memory instead of writing them to a file.
 class KeptWrites final : public ReadOnlyFile {
  public:
   using Pieces = std::vector<std::pair<std::uint64_t, std::vector<std::uint8_t>>>;  // offset, bytes
@@ -52,8 +53,8 @@ class KeptWrites final : public ReadOnlyFile {
   Pieces pieces_;
 };
 
-// One call of Protect() for a shared file. Agreed are layout_, uuid_, incremental_ and rot_. Rank 0 alone has fresh_,
-// and part_paths_ of a new encoding.
+// One call of Protect() for a shared file. layout_, uuid_, incremental_ and rot_ are the same on all ranks. Only rank 0 has
+// fresh_, and part_paths_ of a new encoding.
 class SharedFile : public Protector {
  public:
   using Protector::Protector;
@@ -86,12 +87,13 @@ class SharedFile : public Protector {
     }));
     if (caches_.several) LZY_RETURN_IF_ERROR(SeeAlike(context_.fs, comm_, *job_.data));
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
-      // The layer syncs before it commits. Of a large file, holes are worth not reading. A failure is told once only.
+      // The layer syncs before it commits. In a large file, it pays not to read holes. The kernel reports a failed sync
+      // only once.
       job_.synced = request_.touched.has_value() || file.stat.size >= kWorthSyncing;
       if (!request_.touched && job_.synced) LZY_RETURN_IF_ERROR(job_.data->Sync());
       return comm_.rank() == 0 ? Settle(file, job_) : Status::Ok();
     }));
-    // The file as rank 0 saw it when reading began. Layout and stamp follow from this on all ranks.
+    // Rank 0's stat of the file before reading. All ranks take layout and stamp from it.
     auto seen = std::tie(job_.before, job_.clock_ns);
     LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, seen));
     CheckJudged(file, job_.before);
@@ -120,7 +122,7 @@ class SharedFile : public Protector {
   }
 
  private:
-  // Option device-dirs as rank 0 has it: those that an existing dataset has, unless others are given.
+  // Agrees on the device directories of rank 0: the recorded ones, or those that the options give. Collective.
   Status ShareDirectories() {
     const bool recorded = options_.device_dirs == view_.info.parts.directories;
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
@@ -131,12 +133,12 @@ class SharedFile : public Protector {
     return BroadcastRecord(comm_, options_.device_dirs);
   }
   bool parted() const { return !options_.device_dirs.empty(); }
-  // Whether rank 0 writes all of the parity. Then no other node need see the new sidecar either. Agreed.
+  // True if rank 0 writes all parity. Then no other node needs to see the new sidecar. The same on all ranks.
   bool gathers() const {
     return caches_.several && !parted() && layout_->parity_size(0) <= std::min(kMostGathered, context_.options.memory / 64);
   }
 
-  // What option stripe=servers comes to, as rank 0's file system tells it.
+  // Asks rank 0's file system for the stripes, and chooses the geometry for stripe=servers. Collective.
   Status ChooseServers(const FileView& file) {
     by_servers_ = context_.options.stripe_servers && !KeepsGeometry();
     if (!by_servers_) return Status::Ok();
@@ -153,7 +155,7 @@ class SharedFile : public Protector {
     return Status::Ok();
   }
 
-  // Where the new sidecar has come to lie, nobody could choose.
+  // Warns if servers of the new sidecar's own stripes make a loss worse: lzy cannot choose these servers.
   void WarnOfServers() {
     if (!by_servers_ || !options_.by_servers) return;
     std::vector<FileView> files(1);
@@ -166,14 +168,14 @@ class SharedFile : public Protector {
     WarnOfCopies(ref_.path, ServerOfAllCopies(files[0].stripes, fresh_->contents().superblock), report_.warnings);
   }
 
-  // A dataset keeps its uuid as long as its sidecar can be read.
+  // The dataset keeps its uuid if its sidecar can be read.
   Result<Uuid> ChooseUuid() {
     const bool usable = view_.ensembles[0].files[0].sidecar_usable();
     if (usable && view_.superblock.kind == DatasetKind::kShared) return view_.superblock.uuid;
-    return CommonUuid();  // ruined, or that of a member of a set before: no longer
+    return CommonUuid();  // the sidecar is unusable, or belongs to a set
   }
 
-  // Contents of the new sidecar as far as known before encoding; trees have their size already.
+  // Fills in the new sidecar as far as possible before encoding. Trees get their size, but no leaves.
   void MakeShape() {
     FillShape(context_.fs, options_, ref_.kind, *layout_, 0, job_, contents_);
     FillSharedShape(*layout_, BaseNameOf(FollowLink(context_.fs, ref_.path)), job_, contents_);
@@ -185,11 +187,11 @@ class SharedFile : public Protector {
     }
   }
 
-  // Only the touched rows, in place, if what is there can serve as the rest; otherwise everything, in a new file.
+  // Decides: encode only the touched rows, in place, or encode all rows into a new sidecar. Collective.
   Status ChooseWay(const FileView& file) {
     if (!holds_) touched_[0].AddWhole();
     IntervalSet& touched = touched_[0];
-    // Also where it is the sidecar of a member of a set, which the file is no more: what it says of the blocks holds.
+    // A sidecar of a set to which the file belonged before still has the leaves of its blocks.
     const bool trusted = file.sidecar && file.sidecar->committed() && holds_ && !touched.whole();
     const bool in_place = trusted && view_.committed && (request_.touched || (only_access_ && HasOwnerOfFile(file))) && file.sidecar->knows_all_leaves() &&
                           file.sidecar->Fits(contents_) && OpenInPlace(file);
@@ -201,7 +203,7 @@ class SharedFile : public Protector {
     return Status::Ok();
   }
 
-  // Where parity is in parts, some may be lost: then all of it is made anew.
+  // If a part is lost, all parity must be made again.
   bool OpenInPlace(const FileView& file) {
     if (!parted()) return true;
     if (!owns_parts_) return false;
@@ -210,8 +212,8 @@ class SharedFile : public Protector {
     return parts.ok();
   }
 
-  // Rank 0 makes a new sidecar's file; everybody opens what parity goes to. Handles of their own, so ranks write at the
-  // same time without MPI.
+  // Rank 0 creates the file of a new sidecar. Every rank opens the file for parity itself, so ranks can write at the same
+  // time without MPI.
   Status OpenOutput(FileView& file) {
     if (incremental_) {
       out_path_ = file.sidecar_path;
@@ -226,12 +228,12 @@ class SharedFile : public Protector {
     FileStat theirs;
     if (caches_.several) LZY_RETURN_IF_ERROR(ShareOutput(incremental_ ? file.sidecar.get() : fresh_.get(), theirs));
     return AgreeOn(comm_, [&]() -> Status {
-      const bool open_already = fresh_ != nullptr || parted();  // rank 0 has just created the new sidecar
+      const bool open_already = fresh_ != nullptr || parted();  // rank 0 created the new sidecar, so it is open
       if (!open_already && gathers() && comm_.rank() != 0) {
         parity_file_ = std::make_unique<KeptWrites>(out_path_);
       } else if (!open_already && caches_.several) {
         LZY_ASSIGN_OR_RETURN(const FileStat data, job_.data->StatAtOpening());
-        const bool by_inode = data.inode == file.stat.inode;  // what rank 0 saw
+        const bool by_inode = data.inode == file.stat.inode;  // inode as rank 0 saw it
         LZY_ASSIGN_OR_RETURN(parity_file_, OpenSame(context_.fs, out_path_, theirs, by_inode, OpenMode::kReadWrite));
       } else if (!open_already) {
         LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
@@ -241,8 +243,8 @@ class SharedFile : public Protector {
     });
   }
 
-  // What rank 0 is about to write to. By name alone, a rank on another node might write its parity to the sidecar that had this
-  // name before.
+  // Sends the stat of rank 0's output file to all ranks. By name alone, a rank on another node might open the sidecar that
+  // had this name before.
   Status ShareOutput(Sidecar* out, FileStat& theirs) {
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       if (comm_.rank() != 0) return Status::Ok();
@@ -252,7 +254,7 @@ class SharedFile : public Protector {
     return BroadcastRecord(comm_, theirs);
   }
 
-  // The sidecar and its parts have their final size from the start, so all ranks can write at their places.
+  // The sidecar and its parts get their final size at once, so ranks can write at any place.
   Status CreateOutput(FileView& file) {
     LZY_ASSIGN_OR_RETURN(out_path_, FreshPath(ref_.path));
     if (comm_.rank() != 0) return Status::Ok();
@@ -264,22 +266,22 @@ class SharedFile : public Protector {
     return fresh_->file().Truncate(job_.parity_base + layout_->parity_size(0));
   }
 
-  // Those of another encoding stay as they are until this one counts.
+  // Chooses names for new parts. The parts of the old encoding stay until the new encoding counts.
   void NameParts(const FileView& file) {
     Parts& parts = contents_.info.parts;
     parts.id = DrawRandom<std::uint64_t>();
     parts.name = PartName(real_path_, parts.id);
     parts.home = real_path_;
     parts.directories = options_.device_dirs;
-    if (parts.directories == view_.info.parts.directories) {  // or where those are now
+    if (parts.directories == view_.info.parts.directories) {  // use the directories in which the old parts were found
       for (std::size_t d = 0; d < file.part_paths.size(); ++d) parts.directories[d] = DirectoryOf(file.part_paths[d]);
     }
     part_paths_ = PartPaths(context_.fs, parts, {});
   }
 
-  // Every rank opens all parts: the rows of a rank have parity in each of them.
+  // Every rank opens all parts, because its rows have parity in each of them.
   Status OpenFreshParts() {
-    std::pair<std::uint64_t, std::vector<std::string>> made;  // where parity begins in a part, and the parts
+    std::pair<std::uint64_t, std::vector<std::string>> made;  // offset of the parity in a part; paths of the parts
     if (comm_.rank() == 0) made = {fresh_->ParityFileOffset(0), part_paths_};
     LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, made));
     return AgreeOn(comm_, [&]() -> Status {
@@ -302,15 +304,16 @@ class SharedFile : public Protector {
     });
   }
 
-  // After a failure. The old encoding, and its parts, are still what counts.
+  // Call it after a failure. The old encoding and its parts still count.
   void RemoveFresh() {
     RemoveKept();
     if (!fresh_) return;
-    // Where it has its final name by now, it may count.
+    // If the new sidecar has its final name already, it may count.
     if (context_.fs.Remove(fresh_->path()).ok()) RemoveParts(context_.fs, part_paths_);
   }
 
-  // Data are synced before the hashes are committed: a commit must not vouch for what a loss of power could undo.
+  // Encodes the rows, syncs data and parity, and gathers the leaves. The data are synced before the hashes are committed,
+  // because a power loss may drop unsynced data.
   Status Encode() {
     LZY_ASSIGN_OR_RETURN(const bool captured, UseCapture());
     Coverage coverage;
@@ -363,7 +366,7 @@ class SharedFile : public Protector {
     return EncodeCaptured(context_, *layout_, *request_.capture, coverage, rows, job_, pass_);
   }
 
-  // Of use only if every rank captured, and what the commit will need.
+  // True if every rank has a capture, and the captures fit the layout. Collective.
   Result<bool> UseCapture() {
     if (!request_.touched) return false;  // lzy-protect
     Capture* capture = request_.capture;
@@ -375,14 +378,14 @@ class SharedFile : public Protector {
                                                  now.generation != request_.departs_from_generation);
       if (capture == nullptr || another || !report_.kept_intents.empty()) return;
       const bool fits = capture->Finish(*layout_);
-      // Of a large file this is left to the program (docs/reference/limits.md).
+      // In a large file, lzy does not check this (docs/reference/limits.md).
       const bool doubted = fits && capture->IsSmall() && !HasFirstBlock(*capture, job_);
       if (!doubted) mine = fits ? kOfUse : kOfAnotherShape;
     });
     LZY_ASSIGN_OR_RETURN(const std::uint64_t worst, comm_.AllReduceMax(mine));
     report_.captures_count = worst != kVoid;
     if (worst == kOfAnotherShape) {
-      // verify-writes compares leaves with the file, of whatever shape. Without memory it does without them: an
+      // verify-writes compares leaves with the file, whatever the geometry is. If memory runs out, it does without them. An
       // exception here would leave the other ranks waiting.
       const Status closed = NoThrow([&] { capture->CloseOpen([](std::uint64_t) { return Capture::Fate::kCaptured; }); });
       if (!closed.ok()) capture->MissAll();
@@ -390,14 +393,14 @@ class SharedFile : public Protector {
     return worst == kOfUse;
   }
 
-  // Rows of a rank, without the others.
+  // Encodes rows of this rank without the other ranks.
   Status EncodeAlone(std::span<const RowRun> runs) {
     auto self = SelfCommunicator();
     return pass_.Run(*layout_, *self, std::vector<int>(layout_->devices(), 0), {&job_}, runs);
   }
 
-  // Rank 0 does it, since it is rare: encodes rows with rotten blocks again, with their right contents where the
-  // parity of before still gives them.
+  // Rank 0 rebuilds rotten blocks with the old parity where possible, and encodes their rows again. Rot is rare, so the
+  // work is not distributed.
   Status HandleRot() {
     std::map<std::uint32_t, FileJob*> jobs{{0, &job_}};
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
@@ -406,14 +409,14 @@ class SharedFile : public Protector {
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
       if (comm_.rank() != 0) jobs.clear();
       job_.rotten = rot_.all.at(0);
-      const bool can_rebuild = !incremental_ && view_.committed;  // not by what a set has elsewhere
+      const bool can_rebuild = !incremental_ && view_.committed;  // the parity of a former set cannot be used here
       return comm_.rank() == 0 && can_rebuild ? EncodeRebuilt(rot_) : Status::Ok();
     }));
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
     return AgreeOn(comm_, [&] { ForsakeParity(*layout_, rot_.lost, {&job_}); });
   }
 
-  // Rotten blocks are rebuilt in memory by the parity of before, and their rows are encoded from that.
+  // Rebuilds rotten blocks in memory with the old parity, and encodes their rows from the rebuilt blocks.
   Status EncodeRebuilt(const Rot& rot) {
     auto self = SelfCommunicator();
     const Ensemble& before = view_.ensembles[0];
@@ -426,9 +429,9 @@ class SharedFile : public Protector {
     return job_.parity_out->Sync();
   }
 
-  // The file is looked at once more: what changed while it was read is not committed. The order of the rest depends on
-  // the way. In place, the sidecar counts as soon as it is written, so spares follow. A new one counts when it has its
-  // name, so everything comes before.
+  // Checks once more that the file did not change while it was read. In place, the commit counts as soon as the sidecar is
+  // written, so the spares are renewed after that. A new sidecar counts when it has its final name, so everything else
+  // comes before.
   Status Commit(FileView& file) {
     if (comm_.rank() != 0) return Status::Ok();
     Stopwatch watch;
@@ -437,8 +440,7 @@ class SharedFile : public Protector {
     FillSharedRoots(job_, contents_);
     Sidecar& sidecar = incremental_ ? *file.sidecar : *fresh_;
     LZY_RETURN_IF_ERROR(sidecar.WriteAll(contents_));
-    // Of an encoding that is there the spares follow when the commit counts; before, they would be of one that may
-    // never.
+    // The new parts are not used before the rename, so their spares can be written now.
     if (parted() && !incremental_) LZY_RETURN_IF_ERROR(RenewParts(context_.fs, sidecar, part_paths_));
     if (incremental_) RenewAccess(file, sidecar);
     if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
@@ -448,7 +450,7 @@ class SharedFile : public Protector {
       WarnOfServers();
     }
     if (parted() && incremental_) WarnOfSpares(RenewParts(context_.fs, sidecar, part_paths_));
-    if (!incremental_ && owns_parts_) RemoveOurs(context_.fs, *file.sidecar, file.part_paths);  // of the encoding before
+    if (!incremental_ && owns_parts_) RemoveOurs(context_.fs, *file.sidecar, file.part_paths);  // the parts of the old encoding
     report_.sidecar_bytes = sidecar.file_size();
     if (parted()) {
       LZY_ASSIGN_OR_RETURN(const FileStat parts, parity_file_->Stat());
@@ -458,9 +460,9 @@ class SharedFile : public Protector {
     return Status::Ok();
   }
 
-  // The set of which the file was a member, if others were renamed here, too, and none has the name any more that it had. Unless it
-  // was edited since, nobody needs its sidecar then. If no other is seen here, this file was moved out of its set, whose other members
-  // may need the parity that it brought along.
+  // The former set of this file, if its sidecar may be replaced; else empty. This needs three conditions: the file was not
+  // edited since, other members of the set are here under other names too, and no member has its old name. If no other
+  // member is here, this file was moved out of its set, and the other members may need the parity in its sidecar.
   std::set<Uuid> LeftSet(const FileView& file) const {
     const Sidecar* const former = FormerOf(file);
     if (former == nullptr || former->contents().superblock.kind != DatasetKind::kSet) return {};
@@ -483,7 +485,7 @@ class SharedFile : public Protector {
                                            renewed.message()));
   }
 
-  // Rank 0 committed; what it knows goes into everybody's report.
+  // Sends rank 0's results to the reports of all ranks.
   Status ShareResult() {
     Superblock& sb = contents_.superblock;
     auto known = std::tie(sb.dataset_root, sb.wall_time_ns, report_.sidecar_bytes);
@@ -501,12 +503,12 @@ class SharedFile : public Protector {
   std::optional<PlanCache> plans_;
   SidecarContents contents_;
   bool incremental_ = false;
-  std::optional<StripeLayout> stripes_;  // of the data, on rank 0
-  bool by_servers_ = false;  // the geometry may follow from stripes, if the file system tells them
+  std::optional<StripeLayout> stripes_;  // stripes of the data, on rank 0
+  bool by_servers_ = false;  // stripe=servers may choose the geometry
   std::string out_path_;
   std::string real_path_;
-  bool owns_parts_ = false;  // those that there are
-  std::vector<std::string> part_paths_;  // rank 0's, where there are device directories
+  bool owns_parts_ = false;  // the existing parts belong to this file
+  std::vector<std::string> part_paths_;  // with device directories, on rank 0
   std::unique_ptr<Sidecar> fresh_;
   std::unique_ptr<File> parity_file_;
 };

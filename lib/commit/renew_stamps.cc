@@ -11,16 +11,16 @@
 namespace lzy {
 namespace {
 
-// The longest tick that a file system has: 2 s on FAT.
+// The longest tick of any file system: 2 s on FAT.
 constexpr std::int64_t kLongestTick = 2 * kNsPerSecond;
 
-// Only the rank that has the sidecar open knows whether all of it is there.
+// Only the rank that has the sidecar open knows whether all of its leaves are there.
 bool CanRenew(const FileView& file) {
   return file.present && file.data != nullptr && file.sidecar_usable() && file.sidecar != nullptr && file.sidecar->committed() &&
          !file.intent && file.sidecar->knows_all_leaves();
 }
 
-// False while a stamp of now would be racy: the file was written within the last tick, or has an mtime of the future.
+// False if a new stamp would be racy: the file was written within the last tick, or its mtime is in the future.
 bool IsSettled(const FileStat& file) {
   const std::int64_t age = CoarseNowNs() - file.mtime_ns;
   return age > (file.mtime_ns % kNsPerSecond == 0 ? kLongestTick : 0);
@@ -28,15 +28,15 @@ bool IsSettled(const FileStat& file) {
 
 }  // namespace
 
-// Not all clients of a file system tell when files were made: a time of birth that is gone is no news.
+// Some clients of a file system know no time of birth. If only the birth is missing now, the stamp is still valid.
 bool IsStampOutdated(const FileStat& file, const Stamp& stamp, std::int64_t commit_clock_ns) {
   const bool racy = IsRacy(stamp, commit_clock_ns) && CoarseNowNs() - stamp.mtime_ns > kLongestTick;
   const bool new_birth = stamp.birth_ns == 0 && file.birth_ns != 0;
   return racy || file.size != stamp.size || file.mtime_ns != stamp.mtime_ns || !MayBe(file, stamp) || new_birth;
 }
 
-// Of inode and birth alone nobody is told: a copy that kept its times is judged by its content. What cannot be recorded yet
-// (StampRenewal::Begin) is not advised. The clocks of nodes differ, so ranks agree.
+// If only inode or birth differ, the user gets no note: lzy judges a copy that kept its times by its content. Nor if the
+// stamp cannot be recorded yet (StampRenewal::Begin). The clocks of nodes differ, so ranks agree.
 Result<StampNote> NoteOfStamps(const Context& context, const DatasetView& view) {
   StampNote worst = StampNote::kNone;
   for (const FileView& file : view.files()) {
@@ -50,10 +50,9 @@ Result<StampNote> NoteOfStamps(const Context& context, const DatasetView& view) 
   return static_cast<StampNote>(agreed);
 }
 
-// The clock comes first, then the stat, then whoever calls reads the data: so each change that the reading may have missed
-// shows in the mtime. A stamp that would be racy again is of no use. A clock that cannot be had is no failure: the stamp
-// stays as it is. A file without a name is asked for it, since nothing of an edited file may change, not even the mtime of
-// its sidecar.
+// The order is clock, stat, then the caller reads the data. So a change that the reading missed shows in the mtime. If the
+// new stamp would be racy or the clock is not available, the stamp stays as it is; that is no failure. The clock comes from
+// a file without a name, because nothing that belongs to an edited file may change, not even the mtime of its sidecar.
 void StampRenewal::Begin() {
   const bool shared = view_.ref.kind == DatasetKind::kShared;
   for (Ensemble& ensemble : view_.ensembles) {
@@ -77,9 +76,9 @@ Result<bool> StampRenewal::Finish() {
   return any != 0;
 }
 
-// The same generation again, as when damaged copies are healed: at any moment one copy is whole, with the old stamp or
-// with the new one. The info record must not change in this way: copies with different ones do not fit together. So
-// the mtime in the records of the group stays that of the commit, and with it what a restore gives a file that is lost.
+// Writes the same generation again, as when damaged copies are healed, so at any moment one whole copy has the old stamp or
+// the new one. The info record must not change in this way, because copies with different info records do not fit together.
+// So the records of the group keep the mtime of the commit, and a restore of a lost file uses that.
 Status StampRenewal::Record(const Renewal& renewal) const {
   FileView& file = *renewal.file;
   LZY_ASSIGN_OR_RETURN(const FileStat now, file.data->Stat());

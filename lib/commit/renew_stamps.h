@@ -1,10 +1,10 @@
 #pragma once
 // New stamps for files whose content is proven (docs/design/repair.md §8 "Outdated stamps").
 //
-// After a copy, or out of an archive with times of whole seconds, a file is as committed, but its stamp says something
-// else. Then every later difference looks like an edit, and nothing is repaired. A racy stamp has the same effect. Whoever
-// has read a file and found it intact can record what the file is now. Only the stamps change: the generation stays, and so
-// do all hashes.
+// A file that was copied, or extracted from an archive with times of whole seconds, has its committed content but another
+// stamp. Then every later difference looks like an edit, and nothing is repaired. A racy stamp has the same effect. After
+// reading a file and finding it intact, lzy can record a new stamp. Only the stamps change. The generation and all hashes
+// stay.
 
 #include <cstdint>
 #include <vector>
@@ -13,24 +13,25 @@
 
 namespace lzy {
 
-/// Whether the stamp does not tell what the file is: another mtime, size, inode or time of birth, or a racy stamp that is old
-/// enough by the clock of this node to be replaced by a better one. Ranks may differ.
+/// True if the stamp does not describe the file: the mtime, size, inode or time of birth differ. Also true if the stamp is
+/// racy, and old enough by the clock of this node to be replaced by a better one. Ranks may differ. `commit_clock_ns` is
+/// recorded with the stamp.
 bool IsStampOutdated(const FileStat& file, const Stamp& stamp, std::int64_t commit_clock_ns);
 
-/// The note for a report on a dataset that was read as a whole and is intact. Collective, the same on all ranks.
+/// The note for the report on a dataset that was read completely and is intact. Collective; the same on all ranks.
 Result<StampNote> NoteOfStamps(const Context& context, const DatasetView& view);
 
-/// Renews the stamps of a dataset: Begin, then everything is read and judged, then Finish if it is intact. `view` must be
-/// open for writing, and outlive it.
+/// Renews the stamps of a dataset. Call Begin, then read and judge all data, then call Finish if the dataset is intact.
+/// `view` must be open for writing, and outlive this object.
 class StampRenewal {
  public:
   StampRenewal(const Context& context, DatasetView& view) : context_(context), view_(view) {}
 
-  /// Notes what the files with outdated stamps are, and the clocks of their file systems. Writes to nothing that has a name.
-  /// Local.
+  /// Notes which files have outdated stamps, their stats, and the clocks of their file systems. Changes no file that has a
+  /// name. Local.
   void Begin();
-  /// Records it durably, unless a file changed since. True if there was anything to record. Collective. After an error or a
-  /// crash, each sidecar has its old stamp or the new one.
+  /// Records the new stamps durably, except for files that changed since Begin. Returns true if there was anything to
+  /// record, on any rank. After an error or a crash, each sidecar has its old stamp or the new one. Collective.
   Result<bool> Finish();
 
  private:
@@ -43,7 +44,7 @@ class StampRenewal {
 
   const Context& context_;
   DatasetView& view_;
-  std::vector<Renewal> renewals_;  // of files that this rank owns
+  std::vector<Renewal> renewals_;  // files that this rank owns
 };
 
 }  // namespace lzy

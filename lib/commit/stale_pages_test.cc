@@ -252,7 +252,7 @@ TEST_F(StalePages, SizesAndSmallContentsThatANodeSeesLateAreWaitedFor) {
   }
 }
 
-// Another node than the owner's has just written a member, and the owner's node shows what was.
+// A node other than the owner's has just written a member, and the owner's node still shows the old size.
 TEST_F(StalePages, SizesOfMembersThatTheirOwnersNodeSeesLateAreWaitedFor) {
   const auto self = SelfCommunicator();
   DatasetRef set{DatasetKind::kSet, "d/s.%r", {}};
@@ -279,7 +279,7 @@ TEST_F(StalePages, SizesOfMembersThatTheirOwnersNodeSeesLateAreWaitedFor) {
   }
 }
 
-// Where ranks never see one time, not each commit waits for it.
+// If ranks never see the same time, later commits wait less for it.
 TEST_F(StalePages, CommitsWaitLessEachTimeThatItWasInVain) {
   options_.block_size = 4096;
   Mount(2, 1, /*stale_names=*/false, /*looks=*/1 << 20);

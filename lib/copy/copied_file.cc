@@ -18,7 +18,7 @@ Result<std::size_t> CopiedFile::ReadAt(std::uint64_t offset, MutableByteSpan to)
   return to.size();
 }
 
-// All but what is a hole of the source. Where the source has a hole, it may have been damage, and rebuilt.
+// Writes all bytes except holes of the source. A hole of the source may have been damage, and rebuilt.
 Status CopiedFile::WriteData(std::uint64_t offset, ByteSpan bytes) {
   constexpr std::uint64_t kPage = 4096;  // holes are no smaller
   const auto is_zero = [](std::uint8_t byte) { return byte == 0; };
@@ -38,13 +38,13 @@ Status CopiedFile::WriteData(std::uint64_t offset, ByteSpan bytes) {
   return written < end ? parts_.target.Write(written, bytes.subspan(written - offset)) : Status::Ok();
 }
 
-// What is left of a copy that broke off may have had something there.
+// An interrupted copy may have left data here.
 bool CopiedFile::IsLeftOut(std::uint64_t offset, std::uint64_t length) {
   return parts_.source.IsHole(offset, length) &&
          (parts_.journal == nullptr || parts_.written.NextData(offset) >= offset + length);
 }
 
-// From the device, since that is what counts after a crash.
+// Reads from the device, because only that counts after a crash.
 bool CopiedFile::HasAlready(std::uint64_t offset, MutableByteSpan to) {
   if (parts_.journal == nullptr) return false;
   const auto chunks = parts_.journal->Find(offset, to.size());

@@ -1,10 +1,10 @@
 #pragma once
-// A file that is copied by being read: what the encoder sees as the data of the file that it encodes.
+// A file that is copied while it is read: the data that the encoder sees when it encodes the copy.
 //
-// An encoding reads every block of its file once (encode/encode). If it reads a CopiedFile, the block comes from the
-// source, is compared there, and is written to the target before the encoder has it. So the copy and its sidecar come
-// from one pass over the source, by as many threads as the encoder has. A chunk that an earlier copy has written and
-// proven comes from the target itself, if it still has its hash there.
+// An encoding reads every block of its file once (encode/encode). A CopiedFile reads the block from the source, compares it
+// there, and writes it to the target before it returns it. So one pass over the source makes the copy and its sidecar, with
+// as many threads as the encoder has. A chunk that an earlier copy wrote and proved is read from the target, if it still has
+// its hash there.
 
 #include <atomic>
 #include <functional>
@@ -17,21 +17,21 @@
 
 namespace lzy {
 
-/// All that it is made from must outlive it. Only what an encoding calls is there: ReadAt, Stat. Thread-safe.
+/// The parts must outlive the object. It has only the functions that an encoding calls. Thread-safe.
 class CopiedFile final : public ReadOnlyFile {
  public:
   struct Parts {
     CopySource& source;
     CopyTarget& target;
     File& written;                                           ///< the target's file
-    const CopyJournal* journal = nullptr;                    ///< of an earlier copy that goes on; null: there is none
+    const CopyJournal* journal = nullptr;                    ///< of an earlier copy that is resumed; null: none
     std::function<void(std::uint64_t bytes)> progress = {};  ///< called by several threads; may be empty
   };
-  /// `path`: what the target's file will be called. `stat`: what it will be when it is complete.
+  /// `path`: the final path of the target. `stat`: the stat of the target when it is complete.
   CopiedFile(Parts parts, std::string path, const FileStat& stat)
       : ReadOnlyFile(std::move(path)), parts_(std::move(parts)), stat_(stat) {}
 
-  /// Copies these bytes. Holes of the source stay holes.
+  /// Copies these bytes to the target and returns them in `to`. Holes of the source stay holes.
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
   Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override {
     return parts_.written.ReadAtFromDevice(offset, to);
@@ -40,9 +40,9 @@ class CopiedFile final : public ReadOnlyFile {
   Result<FileStat> Stat() override { return stat_; }
   Result<std::vector<std::uint8_t>> AccessAcl() override { return parts_.written.AccessAcl(); }
 
-  /// Bytes that were taken from an earlier copy.
+  /// The number of bytes that were taken from an earlier copy.
   std::uint64_t resumed() const { return resumed_; }
-  /// Whether the source could not be read: all other failures of an encoding are the copy's.
+  /// True if the source could not be read. All other failures of an encoding are failures of the copy.
   bool source_failed() const { return source_failed_; }
 
  private:

@@ -20,12 +20,12 @@
 namespace lzy {
 namespace {
 
-// Read at a time, of a copy without a sidecar: a whole number of chunks.
+// Bytes that are read at once for a copy without a sidecar: a whole number of chunks.
 constexpr std::uint64_t kPiece = 1u << 20;
-// Smaller copies begin anew.
+// Smaller copies are not resumed.
 constexpr std::uint64_t kWorthResuming = CopyTarget::kBatch;
 
-// Whatever the reason is, the copy could not be written.
+// Whatever the reason, the copy could not be written.
 Status OfTarget(const Status& failure) {
   const Code code = failure.code();
   if (code != Code::kIo && code != Code::kNotFound && code != Code::kUnreadable) return failure;
@@ -44,7 +44,7 @@ class Copier {
     if (request_.resume && IsThere()) {
       report_.already = true;
       report_.compared = compared_roots_;
-      // A crash may have left it.
+      // A crash may have left the journal.
       if (!fs_.Stat(data_path_, /*follow=*/false).ok()) (void)fs_.Remove(CopyJournalPath(real_));
       return Status::Ok();
     }
@@ -67,7 +67,7 @@ class Copier {
     const bool local = !request_.open;
     auto source = local ? LocalSource::Open(fs_, context_.options, report_.from, request_.salvage, request_.wait)
                         : request_.open(report_.from);
-    if (source.status().code() == Code::kNotFound) {  // it was there when the copy was planned
+    if (source.status().code() == Code::kNotFound) {  // it existed when the copy was planned
       report_.changed = true;
       return {Code::kBusy, fmt::format("{}: was removed before it was copied", report_.from)};
     }
@@ -79,7 +79,7 @@ class Copier {
     return Status::Ok();
   }
 
-  // What nobody has proven must not get a seal. A set has one seal for all members.
+  // A source that was not proven must not get a seal. A set has one seal for all members.
   Status CheckSeal() {
     report_.unsealed = source_->unsealed();
     if (!report_.unsealed) return Status::Ok();
@@ -97,7 +97,7 @@ class Copier {
     LZY_ASSIGN_OR_RETURN(real_, fs_.RealPath(request_.follow ? report_.to : DirectoryOf(report_.to)));
     if (!request_.follow) real_ = JoinPath(real_, BaseNameOf(report_.to));
     for (const std::string& name : {report_.to, real_}) LZY_RETURN_IF_ERROR(CheckCopyName(name));
-    // A name that leaves no room for a sidecar has none, also where it will be replaced.
+    // A name that is too long for a sidecar has none, also if the file will be replaced.
     const auto sidecar = SidecarPath(real_);
     if (!sidecar.ok() && request_.protect) return sidecar.status();
     if (sidecar.ok()) sidecar_path_ = *sidecar;
@@ -118,7 +118,7 @@ class Copier {
     return {Code::kInvalidArgument, fmt::format("{} and {} are the same file", report_.from, report_.to)};
   }
 
-  // A file gets its name only if it is whole. So size, mtime and sidecar tell that it is the copy of this source.
+  // A file gets its name only when it is whole, so size, mtime and sidecar prove that it is the copy of this source.
   bool IsThere() {
     const FileStat& from = source_->stat();
     if (!there_.ok() || there_->size != from.size || !HasMtime(*there_, from.mtime_ns)) return false;
@@ -138,10 +138,10 @@ class Copier {
     return compared_roots_;
   }
 
-  // While the copy is made, nobody may commit what it will replace.
+  // Locks the sidecar of the file that will be replaced, so that no process commits it meanwhile.
   Status LockTarget() {
     if (sidecar_path_.empty()) return Status::Ok();
-    std::string path = sidecar_path_;  // also if the file is lost, and somebody restores it
+    std::string path = sidecar_path_;  // also if the file is lost, because another process may restore it
     if (there_.ok()) {
       LZY_ASSIGN_OR_RETURN(path, Rehome(fs_, real_, {context_.options.timeout_seconds, Occupants::kYield}));
     } else {
@@ -170,8 +170,8 @@ class Copier {
                         report_.to, ShellQuote(report_.to))};
   }
 
-  // Nothing has the name, but its sidecar may be that of a file that was renamed. It must follow that file, before the
-  // sidecar of the copy takes the name.
+  // No file has the name, but the sidecar of this name may be that of a renamed file. Then it is first renamed after that
+  // file.
   Status GiveSidecarBack() {
     if (!fs_.Stat(sidecar_path_, /*follow=*/false).ok()) return Status::Ok();
     const std::string directory = DirectoryOf(real_);
@@ -180,8 +180,8 @@ class Copier {
     return Rehome(fs_, JoinPath(directory, *home), {context_.options.timeout_seconds, Occupants::kYield}).status();
   }
 
-  // What a copy left that broke off is taken over. If that copy still goes on, it has the lock. If it has just ended,
-  // the file that was opened has another name by now.
+  // Takes over the temporary file of an interrupted copy. If that copy still runs, it has the lock. If it has just ended,
+  // the opened file has another name by now.
   Status MakeTemporary() {
     for (;;) {
       LZY_ASSIGN_OR_RETURN(data_, fs_.Open(data_path_, OpenMode::kCreate, /*follow=*/false, 0600));
@@ -191,7 +191,7 @@ class Copier {
         return {Code::kBusy, fmt::format("{}: another process is copying to it", report_.to)};
       }
       LZY_ASSIGN_OR_RETURN(const FileStat mine, data_->Stat());
-      // A further name of another file: somebody wants that file to be overwritten.
+      // The name is a hard link to another file: somebody wants lzy to overwrite that file.
       if (mine.links > 1) {
         LZY_RETURN_IF_ERROR(fs_.Remove(data_path_));
         continue;
@@ -212,7 +212,7 @@ class Copier {
     return Status::Ok();
   }
 
-  // What was salvaged of damaged blocks is not noted in a journal, so a copy with `salvage` does not go on from one.
+  // A journal does not record which bytes are damaged, so a copy with `salvage` does not resume.
   Status OpenJournal() {
     const bool worth =
         source_->stat().size >= kWorthResuming && request_.read_back != ReadBack::kNone && !request_.salvage;
@@ -240,7 +240,7 @@ class Copier {
     return OfTarget(Name());
   }
 
-  // Threads stop at the first failure.
+  // All threads stop at the first failure.
   Status CopyPlain() {
     const std::uint64_t size = source_->stat().size;
     std::mutex mutex;
@@ -261,7 +261,8 @@ class Copier {
     return status;
   }
 
-  // The geometry is that of the source, but for what was given. Its device directories are not those of the copy.
+  // The geometry is that of the source, except options that were given. The copy does not use the device directories of the
+  // source.
   Options OptionsOfCopy() const {
     Options options = context_.options;
     options.key = key_;
@@ -282,10 +283,10 @@ class Copier {
     return copied_->source_failed() ? encoded : OfTarget(encoded);
   }
 
-  // Access may have become narrower (File::CopyAccess), and with an ACL the group bits of the source are its mask.
+  // File::CopyAccess may have narrowed the access. With an ACL, the group bits of the source are its mask.
   std::uint32_t FinalMode() const { return WithExecute(kept_.mode, NarrowedMode(source_->stat().mode, source_acl_)); }
 
-  // The times come last, since whatever else is done changes them.
+  // Sets the times last, because all other changes change them.
   Status TakeOverAttributes() {
     const FileStat& from = source_->stat();
     CopyAttributes();
@@ -294,7 +295,7 @@ class Copier {
     return data_->SetTimes(from.atime_ns, from.mtime_ns);
   }
 
-  // The copy has its ACL without execute permissions by now. If it has none, it could not have it.
+  // The copy has the ACL without execute permissions now. If not, the file system refused it.
   Status CompleteAcl() {
     if (source_acl_.empty()) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(const Acl has, data_->AccessAcl());
@@ -306,8 +307,8 @@ class Copier {
     return Status::Ok();
   }
 
-  // Everything but the names. CopyTarget has synced the file as a rule. Chunks that were sent again have changed it
-  // since, and with NFS the server may set the mtime when it gets the data.
+  // Completes everything except the names. Usually CopyTarget has synced the file. Chunks that were written again have
+  // changed it since, and an NFS server may set the mtime when it gets the data.
   Status Complete() {
     const FileStat& from = source_->stat();
     LZY_ASSIGN_OR_RETURN(const FileStat now, data_->Stat());
@@ -335,12 +336,12 @@ class Copier {
     report_.same_root = of != nullptr && of->superblock.dataset_root == root;
   }
 
-  // Data first: with new data, an old sidecar finds an edit; with old data, the new one would find damage. Until the
-  // sidecar has its name, it belongs to the data by its stamp (names/lookup).
+  // Renames the data first. New data with an old sidecar are an edit; old data with the new sidecar would be damage. Until
+  // the sidecar has its name, it is found by its stamp (names/lookup).
   Status Name() {
     LZY_RETURN_IF_ERROR(fs_.Rename(data_path_, real_));
     made_ = false;
-    // What this file was may be what another one holds, and nothing else proves that.
+    // Another file may have the content of the replaced file, and only the old sidecar proves it.
     const bool replaces = !sidecar_path_.empty() && (request_.protect || !request_.member);
     if (replaces && FindHolder(fs_, sidecar_path_, real_, key_.get(), Holders::kOfItsTime)) {
       LZY_RETURN_IF_ERROR(fs_.Rename(sidecar_path_, TemporarySidecarPath(sidecar_path_)));
@@ -348,13 +349,13 @@ class Copier {
     if (request_.protect) {
       LZY_RETURN_IF_ERROR(fs_.Rename(fresh_path_, sidecar_path_));
     } else if (request_.member) {
-      // The data are an edit as long as the set is not committed.
+      // Until the set is committed, the data count as an edit.
     } else if (sidecar_path_.empty()) {
-      // It has none.
+      // The name is too long for a sidecar.
     } else if (const Status removed = fs_.Remove(sidecar_path_); !removed.ok() && removed.code() != Code::kNotFound) {
       return removed;
     }
-    if (!request_.protect) (void)fs_.Remove(fresh_path_);  // of a copy that broke off
+    if (!request_.protect) (void)fs_.Remove(fresh_path_);  // of an interrupted copy
     if (request_.sync_name) LZY_RETURN_IF_ERROR(fs_.SyncDirectory(DirectoryOf(real_)));
     if (journal_) (void)fs_.Remove(CopyJournalPath(real_));  // nothing reads it any more
     return Status::Ok();
@@ -369,8 +370,8 @@ class Copier {
     if (copied_) report_.resumed = copied_->resumed();
   }
 
-  // After a failure. What can be resumed stays: the disk was full, the user wanted it to end. What had these names
-  // before belongs to somebody else.
+  // Cleans up after a failure. Files that can be resumed stay: the disk may be full, or the user interrupted the copy. Files
+  // of these names that this process did not make belong to another one.
   void CleanUp(const Status& failure) {
     if (!made_) return;
     (void)fs_.Remove(fresh_path_);
@@ -387,19 +388,19 @@ class Copier {
   const CopyRequest& request_;
   CopyReport& report_;
   std::string real_, data_path_, fresh_path_, sidecar_path_;
-  Result<FileStat> there_{Code::kNotFound, ""};  // what has the name of the copy
+  Result<FileStat> there_{Code::kNotFound, ""};  // the file that has the name of the copy
   std::unique_ptr<Sidecar> replaced_;            // its sidecar, locked
-  std::shared_ptr<File> ruins_;                  // what is there instead of one
+  std::shared_ptr<File> ruins_;                  // a ruined sidecar of it, locked
   std::unique_ptr<CopySource> source_;
   Acl source_acl_;
   std::shared_ptr<const LeafKey> key_ = context_.options.key;  // of the copy
   std::unique_ptr<File> data_;
   bool made_ = false;          // the temporary file is ours
-  bool compared_roots_ = false;  // of the source and of what is there; they are the same
-  FileStat kept_;  // of it, with the size and the mtime of the copy as its file system keeps them; without execute permissions
+  bool compared_roots_ = false;  // the roots of the source and of the existing copy were compared and are equal
+  FileStat kept_;  // stat of the temporary file with its final size and mtime, as its file system stores them; without execute permissions
   std::unique_ptr<CopyJournal> journal_;
   Options options_;  // of the sidecar
-  // Each uses those before it.
+  // Each uses the ones before it.
   std::optional<CopyTarget> target_;
   std::optional<CopiedFile> copied_;
   std::optional<Context> quiet_;

@@ -1,9 +1,9 @@
 #pragma once
-// A copy of a file that is proven when it has its name (docs/design/repair.md "Copies").
+// Copies a file so that the copy is proven before it gets its name (docs/design/repair.md §9 "Copies").
 //
-// copy/tree calls CopyFile for each file of what the user named. A file is built under a temporary name beside its
-// final one, with its sidecar. Both get their names when everything was read back, is durable, and the source is still
-// what it was. Until then, what had the name stays as it is.
+// copy/tree calls CopyFile for each file. A copy is built under a temporary name beside its final one, with its sidecar.
+// Both get their names after everything was read back and synced, if the source has not changed meanwhile. Until then, an
+// existing file of this name stays.
 
 #include <cstdint>
 #include <functional>
@@ -22,59 +22,59 @@ namespace lzy {
 /// How files are copied.
 struct CopyRequest {
   ReadBack read_back = ReadBack::kDevice;
-  bool protect = true;    ///< also make the sidecar of the copy
+  bool protect = true;    ///< make the sidecar of the copy, too
   bool salvage = false;   ///< copy damaged blocks that cannot be rebuilt as they are
-  bool resume = false;    ///< go on where an earlier copy ended; skip what is there already
-  bool member = false;    ///< the copy is for a set: its sidecar, if there is one, is left to the commit of the set
-  bool follow = true;     ///< if the destination is a symbolic link: copy to what it leads to; otherwise replace it
-  bool sync_name = true;  ///< make the names durable; otherwise the caller syncs the directory
-  /// Opens the source. Empty: LocalSource does.
+  bool resume = false;    ///< continue an interrupted copy; skip files that are there already
+  bool member = false;    ///< the copy is a member of a set: leave an existing sidecar to the commit of the set
+  bool follow = true;     ///< if `to` is a symbolic link, copy to its target; false: replace the link
+  bool sync_name = true;  ///< sync the directory; false: the caller does
+  /// Opens the source. Empty: LocalSource::Open.
   std::function<Result<std::unique_ptr<CopySource>>(const std::string& from)> open = {};
-  /// Waits until so many bytes may be read: a bound on the rate of all files together (base/rate_limit). Called by several
-  /// threads at once. May be empty.
+  /// Waits until this many bytes may be read: limits the rate of all files together (base/rate_limit). Thread-safe. May be
+  /// empty.
   std::function<void(std::uint64_t bytes)> wait = {};
-  /// Told of bytes that were copied; called by several threads at once. May be empty.
+  /// Called with the number of copied bytes, by several threads at once. May be empty.
   std::function<void(std::uint64_t bytes)> progress = {};
-  /// Told on all ranks, before any of them copies, how large a share of the bytes this rank copies: 0, nothing, to 1, all.
-  /// Told again when that changes (CopyAll, CopySet). May be empty.
+  /// Called on all ranks before any rank copies, with the share (0 to 1) of the bytes that this rank copies. Called again if
+  /// the share changes (CopyAll, CopySet). May be empty.
   std::function<void(double share)> dealt = {};
 };
 
-/// What became of one file. Numbers are bytes of its data.
+/// The result of one copy. Numbers are bytes of its data.
 struct CopyReport {
   std::string from, to;
-  /// Not ok: there is no copy, and what had its name is as it was. One exception: the copy has its name already, and its
-  /// sidecar could not be given its own.
+  /// Not ok: there is no copy, and an existing file of its name is unchanged. One exception: the copy may have its name, but
+  /// its sidecar could not be renamed.
   Status status;
-  bool changed = false;  ///< with status kBusy: somebody changed the source, or it may have an edit (exit code 9)
-  bool already = false;  ///< with `resume`: it was there already, and nothing was copied
+  bool changed = false;  ///< with status kBusy: the source was changed, or may have an edit (exit code 9)
+  bool already = false;  ///< with `resume`: the copy was there already, and nothing was copied
   std::uint64_t bytes = 0;
   bool compared = false;         ///< each block was compared with its committed hash
-  std::uint64_t reread = 0;      ///< read wrong at first, and right from the device
+  std::uint64_t reread = 0;      ///< wrong at the first read, right at the second from the device
   std::uint64_t healed = 0;      ///< damaged in the source, and rebuilt in the copy
-  std::uint64_t sent_again = 0;  ///< written again, since they were read back wrong
-  std::uint64_t resumed = 0;     ///< taken from an earlier copy that ended too soon
-  std::vector<ByteRange> lost;   ///< to salvage: damaged in the copy, too
-  bool kept = false;             ///< a failure left what can be resumed
-  std::string root;              ///< of the copy, if it is protected
-  bool same_root = false;        ///< and the source has the same
+  std::uint64_t sent_again = 0;  ///< written again, because they were read back wrong
+  std::uint64_t resumed = 0;     ///< taken from an interrupted copy
+  std::vector<ByteRange> lost;   ///< salvage: damaged in the copy, too
+  bool kept = false;             ///< after a failure: the temporary file stays, and can be resumed
+  std::string root;              ///< root of the copy, if it is protected
+  bool same_root = false;        ///< the source has the same root
   bool unsealed = false;         ///< with a key: the source is not sealed, and neither is the copy (exit code 4)
-  bool directory = false;        ///< no file: there are only warnings of it
+  bool directory = false;        ///< it is a directory, and there are only warnings
   std::vector<std::string> warnings;
   LZY_FIELDS(from, to, status, changed, already, bytes, compared, reread, healed, sent_again, resumed, lost, kept, root,
              same_root, unsealed, directory, warnings)
 };
 /// kInvalidArgument if a copy of this name would be one of lzy's own files.
 Status CheckCopyName(const std::string& to);
-/// The warning of a file or directory whose access is narrower than that of its source.
+/// Adds the warning for a file or directory with less access than its source.
 void WarnOfAcl(const std::string& to, std::vector<std::string>& warnings);
-/// docs/reference/tools.md "Exit codes".
+/// The exit code of a report (docs/reference/tools.md "Exit codes").
 int ExitCodeOf(const CopyReport& report);
 
-/// Copies the file `from` to `to`, which is replaced if it exists. Its directory must exist. options: threads, memory,
-/// key, timeout; parity, group, block-size and stripe of the copy's sidecar, which are those of the source's unless
-/// they were given. Mode, times, ACL, extended attributes of users and, for the superuser, the owner are those of the
-/// source. Local: context.comm must have one rank. Does not use context.progress. Never throws or prints.
+/// Copies the file `from` to `to`, and replaces `to` if it exists. The directory of `to` must exist. Options: threads,
+/// memory, key, timeout; and for the sidecar of the copy parity, group, block-size and stripe, which default to those of the
+/// source. The copy gets the source's mode, times, ACL, user extended attributes and, if the superuser copies, owner. Local:
+/// context.comm must have one rank. Does not call context.progress. Never throws or prints.
 CopyReport CopyFile(const Context& context, const std::string& from, const std::string& to, const CopyRequest& request);
 
 }  // namespace lzy

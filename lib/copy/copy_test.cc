@@ -1,4 +1,4 @@
-// Copies of one file in memory: what arrives, what is healed, what is proven, and what stays when something fails.
+// Copies of one file in memory: the result, healed blocks, proofs, and the files that stay after a failure.
 #include "copy/copy.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class CopyTest : public ::testing::Test {
     request_.read_back = ReadBack::kDevice;
   }
 
-  /// A source of random bytes, protected if `parity` is not 0.
+  /// Makes a source of random bytes, protected if `parity` is not 0.
   void Make(std::uint64_t size, std::uint32_t parity = 1) {
     bytes_ = RandomBytes(rng_, size);
     fs_.Put("s/f", bytes_, kLongAgo).stat.mode = 0640;
@@ -50,13 +50,13 @@ class CopyTest : public ::testing::Test {
   }
   CopyReport Copy() { return CopyFile({fs_, *self_, options_, {}, stop_}, "s/f", "d/f", request_); }
 
-  /// Changes the byte of a file behind the back of everybody.
+  /// Changes a byte of a file as rot does.
   void Flip(const std::string& path, std::uint64_t offset) {
     auto& node = fs_.At(path);
     node.bytes.at(offset) ^= 1;
     if (offset < node.durable.size()) node.durable[offset] ^= 1;
   }
-  /// Where a block begins that is in the row of block 0.
+  /// The offset of a block in the row of block 0.
   std::uint64_t SameRow() {
     const auto sidecar = Sidecar::Load(fs_, "s/.LZY.f", OpenMode::kRead);
     const auto layout = LayoutOf((*sidecar)->contents());
@@ -293,7 +293,7 @@ TEST_F(CopyTest, AWriteThatIsLostAgainAndAgainFailsWithItsRange) {
   }
 }
 
-// What --verify none is for: nothing is read back.
+// With --verify none, nothing is read back.
 TEST_F(CopyTest, WithoutReadingBackALostWriteIsNotNoticed) {
   Make(2'000'000, 0);
   request_.read_back = ReadBack::kNone;
@@ -415,7 +415,7 @@ TEST_F(CopyTest, ASealedSourceNeedsItsKeyAndGivesASealedCopy) {
   ASSERT_OK(report.status);
   EXPECT_TRUE(report.same_root);
   ExpectCopied();
-  // With the key, a source without a seal is not believed.
+  // With the key, a source without a seal is not trusted.
   ASSERT_OK(fs_.Remove("s/.LZY.f"));
   EXPECT_EQ(ExitCodeOf(Copy()), 4);
 }
@@ -440,7 +440,7 @@ TEST_F(CopyTest, AnInterruptLeavesNothingOfASmallFile) {
   EXPECT_EQ(Temporaries(), std::vector<std::string>());
 }
 
-// A file of several batches, of which a failure leaves some proven.
+// A file of several batches. A failure leaves some of them proven.
 class ResumeTest : public CopyTest {
  protected:
   static constexpr std::uint64_t kSize = 100u << 20;  // more than the window: some of it is proven in any case
@@ -511,7 +511,7 @@ TEST_F(ResumeTest, BeginsAnewIfTheSourceIsAnotherOrTheJournalIsRuined) {
   ExpectCopied();
 }
 
-// Such as Lustre. Elsewhere, a file with a time in whole seconds is another one.
+// A file system like Lustre. On other file systems, a file with a time in whole seconds is another file.
 TEST_F(ResumeTest, KnowsACopyOnAFileSystemThatKeepsWholeSeconds) {
   for (const std::uint32_t parity : {0u, 1u}) {
     fs_.Restore({});
@@ -550,7 +550,7 @@ TEST_F(ResumeTest, SkipsWhatIsThereButNotWhatIsOlder) {
   ExpectCopied();
 }
 
-// After a crash at any operation, the name means what it meant before or a whole copy. Then the copy can be made again.
+// After a crash at any operation, the name means the old file or a whole copy. Then the copy can be made again.
 TEST_F(CopyTest, CrashesAtEveryOperation) {
   for (const bool replaces : {false, true}) {
     fs_.Restore({});
@@ -578,7 +578,7 @@ TEST_F(CopyTest, CrashesAtEveryOperation) {
       fs_.PowerLoss(rng_);
       if (fs_.Has("d/f") && fs_.At("d/f").bytes != old) {
         ASSERT_EQ(fs_.At("d/f").bytes, bytes_);
-        // With a sidecar, old or new, it is never called damaged.
+        // With the old or the new sidecar, the file is never called damaged.
         const DatasetReport found = Verify({fs_, *self_, options_}, {DatasetKind::kShared, "d/f", {}}, {});
         EXPECT_NE(found.state, DatasetState::kDamaged);
         EXPECT_NE(found.state, DatasetState::kUnrepairable);

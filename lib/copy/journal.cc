@@ -8,10 +8,10 @@
 namespace lzy {
 namespace {
 
-// Magic, then size, inode, mtime, birth of the source, then the CRC of all that.
+// Header: magic, size, inode, mtime and birth of the source, CRC.
 constexpr char kMagic[] = "LZYCOPY1";
 constexpr std::size_t kHeader = 8 + 4 * 8 + 4;
-// Offset, length, hash, and the CRC of these.
+// Entry: offset, length, hash, CRC.
 constexpr std::size_t kEntry = 8 + 8 + 16 + 4;
 
 void StoreCrc(std::uint8_t* record, std::size_t size) {
@@ -38,7 +38,7 @@ Result<std::unique_ptr<CopyJournal>> CopyJournal::Open(FileSystem& fs, const std
                                                        bool resume) {
   LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kCreate, /*follow=*/false));
   LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
-  if (stat.links > 1) {  // a further name of another file, which must not be overwritten
+  if (stat.links > 1) {  // a hard link to another file, which must not be overwritten
     LZY_RETURN_IF_ERROR(fs.Remove(path));
     LZY_ASSIGN_OR_RETURN(file, fs.Open(path, OpenMode::kCreateNew, /*follow=*/false));
   }
@@ -52,7 +52,8 @@ Result<std::unique_ptr<CopyJournal>> CopyJournal::Open(FileSystem& fs, const std
   return journal;
 }
 
-// Stops at the first entry that is not whole; new ones go there. end_ stays 0 if the journal is of something else.
+// Stops at the first incomplete entry, where new ones will be written. end_ stays 0 if the journal belongs to another
+// source.
 Status CopyJournal::Load(const std::vector<std::uint8_t>& header) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, file_->Stat());
   const std::uint64_t most = kHeader + (size_ / kCopyChunk + 1) * kEntry * 4;  // a hostile one may be of any size

@@ -1,6 +1,5 @@
-// Random trees and random faults: rot, bad sectors, wrong readings, lost and torn writes, full disks, edits, crashes
-// and loss of power. A copy has its name only if it is what was committed, or what was there where nothing was
-// committed.
+// Random trees and random faults: rot, bad sectors, wrong reads, lost and torn writes, full disks, edits, crashes and loss
+// of power. A copy has its name only if it has the committed content, or the content of an unprotected source.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +26,7 @@ using Lie = MemoryFileSystem::Lie;
 
 constexpr std::int64_t kCommittedAt = 1'600'000'000'000'000'000;
 
-/// One random case. Everything follows from the seed but for the order of threads.
+/// One random case. Everything except the order of threads follows from the seed.
 class Case {
  public:
   explicit Case(std::uint64_t seed) : rng_(seed) {
@@ -52,7 +51,7 @@ class Case {
     CheckSource(damaged, edited);
     CheckCopies();
     if (crashes_) fs_.PowerLoss(rng_);
-    // Without faults of the destination, a second run brings all that can be had.
+    // Without faults of the destination, a second run copies everything that can be copied.
     edit_at_ = 0;
     if (!edited) {
       request_.resume = OneIn(rng_, 2);
@@ -96,7 +95,7 @@ class Case {
     }
   }
 
-  // Rot and bad sectors of the source. What parity can give back is counted by rows.
+  // Makes rot and bad sectors in the source. Rows show what parity can rebuild.
   void Damage() {
     for (auto& [name, file] : files_) {
       if (file.committed.empty() || OneIn(rng_, 3)) continue;
@@ -121,8 +120,8 @@ class Case {
     }
   }
 
-  // Blocks that only the page cache has wrong are counted, too, and whole rows with one and another fault: HealBlocks
-  // does not judge a row of which a source is read wrong.
+  // Blocks that are wrong only in the page cache count, too, and so do whole rows with several faults: HealBlocks does not
+  // judge a row with a source that is read wrong.
   void CountLost(const std::string& name, Source& file, const std::set<std::uint64_t>& blocks) {
     if (!file.is_protected) return;
     const auto sidecar = Sidecar::Load(fs_, "s/.LZY." + name, OpenMode::kRead);
@@ -136,8 +135,8 @@ class Case {
     }
   }
 
-  // What goes wrong at the destination. A lie is told to at most kTries writes of one place, so the copy can be proven,
-  // or to all writes of it, so it cannot.
+  // Faults of the destination. A lie affects either at most kTries writes of one place, so the copy can be proven, or all
+  // writes, so it cannot.
   void PlanFaults() {
     const bool lies = OneIn(rng_, 2), full = OneIn(rng_, 4);
     crashes_ = OneIn(rng_, 4);
@@ -149,7 +148,7 @@ class Case {
     lie_rng_.seed(rng_());
   }
 
-  // True if the source was edited meanwhile.
+  // Returns true if the source was edited meanwhile.
   bool Copy() {
     std::mutex mutex;
     std::uint64_t operations = 0, writes = 0;
@@ -231,7 +230,7 @@ class Case {
   std::vector<std::string> Debris() {
     std::vector<std::string> found;
     for (const auto& [path, node] : fs_.nodes()) {
-      // A sidecar that was set aside proves what another file holds.
+      // A sidecar that was set aside proves the content of another file.
       const auto aside = path.starts_with("d/.LZY-tmp.") ? PeekSidecar(fs_, path) : Result<Peek>(Code::kNotFound, path);
       if (path.starts_with("d/.LZY-") && !(aside.ok() && aside->committed)) found.push_back(path);
     }

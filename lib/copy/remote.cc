@@ -18,21 +18,21 @@
 namespace lzy {
 namespace {
 
-// Bytes of a file that travel together. Ranges of a file begin at its multiples.
+// Bytes of a file that are sent together. Ranges begin at multiples of it.
 constexpr std::uint64_t kRange = 4u << 20;
-// Ranges that are asked for ahead, and those that are kept at most.
+// The number of ranges that are requested ahead, and that are kept at most.
 constexpr std::uint64_t kAhead = 4;
 constexpr std::size_t kMostKept = 16;
-// A file up to this size comes with the answer that opens it.
+// The answer that opens a file up to this size contains its bytes.
 constexpr std::uint64_t kWhole = 1u << 20;
 // From this size on, a file comes from all ranks that see it.
 constexpr std::uint64_t kFromAll = 16 * kRange;
-// Where holes are told apart from data.
+// The granularity of holes.
 constexpr std::uint64_t kHoleUnit = 64u << 10;
-// Of an answer, what comes beside the bytes of the file: names, attributes, ranges.
+// The most bytes of an answer besides those of the file: names, attributes, ranges.
 constexpr std::size_t kMostFacts = 256u << 10;
 
-// What cannot be proven on its way is a copy that failed.
+// Bytes that cannot be proven on the way make the copy fail.
 Status OnTheWay(const Status& failure, const std::string& path) {
   if (failure.code() != Code::kCorrupt) return failure.WithContext(path);
   return {Code::kWriteFailed, fmt::format("{}: could not be proven on its way: {}", path, failure.message())};
@@ -40,7 +40,7 @@ Status OnTheWay(const Status& failure, const std::string& path) {
 
 enum class Kind : std::uint8_t { kOpen, kRead, kCheck, kClose };
 
-/// What RemoteSource asks.
+/// A request of RemoteSource.
 struct SourceCall {
   Kind kind = Kind::kOpen;
   std::string path = {};       ///< kOpen, kCheck
@@ -52,21 +52,21 @@ struct SourceCall {
   LZY_FIELDS(kind, path, stat, whole, handle, offset, length)
 };
 
-/// How reading went. Bytes of the file are at the beginning of the answer unless all of them are a hole.
+/// The result of a read. Bytes of the file are at the beginning of the answer, unless all of them are a hole.
 struct ReadFacts {
   Status status;
   bool changed = false;
   bool is_hole = false;
-  std::vector<Interval> holes;  ///< in what was read
-  std::vector<Interval> lost;   ///< and bytes that are damaged, if they may be salvaged
+  std::vector<Interval> holes;  ///< in the bytes that were read
+  std::vector<Interval> lost;   ///< damaged ranges, with salvage
   std::uint64_t reread = 0, healed = 0;
   LZY_FIELDS(status, changed, is_hole, holes, lost, reread, healed)
 };
 
-/// How opening went.
+/// The result of opening a file.
 struct OpenFacts {
   Status status;
-  std::uint64_t handle = 0;  ///< 0: all of the file has been read
+  std::uint64_t handle = 0;  ///< 0: the whole file has been read
   FileStat stat;
   std::optional<SourceCommit> commit;
   std::vector<std::string> notes;
@@ -77,14 +77,14 @@ struct OpenFacts {
   LZY_FIELDS(status, handle, stat, commit, notes, acl, attributes, unsealed, read)
 };
 
-// Reads a range to the beginning of the answer. Returns how many bytes of it travel.
+// Reads a range into the beginning of the answer. Returns the number of its bytes in the answer.
 std::uint64_t ReadRange(CopySource& source, std::uint64_t offset, std::uint64_t length, MutableByteSpan answer,
                         ReadFacts& facts) {
   const std::uint64_t reread = source.reread(), healed = source.healed();
   const MutableByteSpan to = answer.first(length);
   facts.status = source.Read(offset, to);
   facts.changed = source.changed();
-  // Of a file that several threads read, the counts of all are told somehow.
+  // If several threads read the file, their counts may be divided in any way; the sum is right.
   facts.reread = source.reread() - reread;
   facts.healed = source.healed() - healed;
   if (!facts.status.ok()) return 0;
@@ -106,15 +106,16 @@ std::uint64_t ReadRange(CopySource& source, std::uint64_t offset, std::uint64_t 
   return facts.is_hole ? 0 : length;
 }
 
-// ------------------------------------------------------------------------------------------------------- who sees it
+// ---------------------------------------------------------------------------------- the rank that sees the source
 
-/// Answers for the files that this rank sees. Thread-safe.
+/// Answers calls about files that this rank sees. Thread-safe.
 class SourceServer {
  public:
-  /// As LocalSource::Open. `progress`: told of bytes that were read; may be empty. All references must outlive it.
+  /// Parameters as for LocalSource::Open. `progress` is called with the bytes that were read; may be empty. All references
+  /// must outlive the object.
   SourceServer(FileSystem& fs, const Options& options, bool salvage, std::function<void(std::uint64_t bytes)> progress = {})
       : fs_(fs), options_(options), salvage_(salvage), progress_(std::move(progress)) {}
-  /// What RunWithCalls needs to answer by this server.
+  /// The handler for RunWithCalls.
   CallHandler Handler(unsigned threads);
 
  private:
@@ -125,7 +126,7 @@ class SourceServer {
   const Options& options_;
   const bool salvage_;
   const std::function<void(std::uint64_t bytes)> progress_;
-  std::mutex mutex_;  // for what follows
+  std::mutex mutex_;  // for the fields below
   std::uint64_t last_handle_ = 0;
   std::map<std::uint64_t, std::shared_ptr<CopySource>> open_;
 };
@@ -200,7 +201,7 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
   return PutAnswer(answer, 0, read);
 }
 
-// ----------------------------------------------------------------------------------------------------- who copies it
+// ------------------------------------------------------------------------------------------ the rank that copies it
 
 /// The attributes of a file that another rank sees.
 class RemoteFile final : public ReadOnlyFile {
@@ -214,7 +215,7 @@ class RemoteFile final : public ReadOnlyFile {
   const OpenFacts facts_;
 };
 
-/// A range of the file that is on its way, or has come.
+/// A range of the file that was requested or has arrived.
 struct Range {
   std::uint64_t begin = 0, length = 0;
   std::uint64_t used = 0;  ///< bytes of it that were read
@@ -229,13 +230,13 @@ class RemoteSource final : public CopySource {
   RemoteSource(Caller& caller, std::string path, Wait wait)
       : caller_(caller), path_(std::move(path)), wait_(std::move(wait)) {}
 
-  // Whoever still writes into a range must have ended.
+  // Waits for answers that are still being written into ranges.
   ~RemoteSource() override {
     {
       std::unique_lock lock(mutex_);
       changed_cv_.wait(lock, [&] { return under_way_ == 0; });
     }
-    // Without memory for the call, the file stays open there until all copies end.
+    // If there is no memory for the call, the file stays open there until all copies end.
     for (const auto& opened : handles_) (void)NoThrow([&] { Close(opened.first, opened.second); });
   }
 
@@ -307,7 +308,7 @@ class RemoteSource final : public CopySource {
     return facts.status;
   }
 
-  // Of a rank that sees another file, or none, nothing is asked.
+  // Ranks that see another file, or none, are not used.
   void OpenAtOthers(const std::vector<int>& holders) {
     for (std::size_t i = 1; i < holders.size(); ++i) {
       Range range;
@@ -324,14 +325,14 @@ class RemoteSource final : public CopySource {
     }
   }
 
-  // Nobody waits for the answer.
+  // Does not wait for the answer.
   void Close(int rank, std::uint64_t handle) {
     const auto answer = std::make_shared<AlignedBuffer>(kRange + kMostFacts);
     caller_.Begin(rank, EncodeRecord(SourceCall{.kind = Kind::kClose, .handle = handle}),
                   {answer->data(), answer->size()}, [answer](const Result<std::size_t>&) {});
   }
 
-  // Bytes of one range.
+  // Reads bytes within one range.
   Status ReadWithin(std::uint64_t offset, MutableByteSpan to) {
     const std::uint64_t index = offset / kRange;
     std::shared_ptr<Range> range;
@@ -360,13 +361,12 @@ class RemoteSource final : public CopySource {
     return Status::Ok();
   }
 
-  // All under the mutex.
+  // The mutex must be held here and in Take.
   std::shared_ptr<Range> Kept(std::uint64_t index) {
     const auto at = std::ranges::find(kept_, index * kRange, [](const auto& one) { return one->begin; });
     return at == kept_.end() ? nullptr : *at;
   }
-  // Each range is taken once. If too many are kept, those that nobody came back for go first; what is read of them
-  // later is read alone.
+  // Takes each range once. If too many are kept, drops those that were not used yet; later reads of them are done alone.
   std::shared_ptr<Range> Take(std::uint64_t index) {
     if (taken_[index]) return nullptr;
     if (kept_.size() >= kMostKept) {
@@ -405,7 +405,7 @@ class RemoteSource final : public CopySource {
     changed_cv_.notify_all();
   }
 
-  // Under the mutex, or before anybody else knows this source.
+  // The mutex must be held, or no other thread may know this source yet.
   void Note(const Range& range) {
     if (range.facts.changed) changed_ = true;
     reread_ += range.facts.reread;
@@ -414,7 +414,7 @@ class RemoteSource final : public CopySource {
     for (const Interval& lost : range.facts.lost) AddLost(lost);
   }
 
-  // Exactly these bytes: a range that was read already, or one too many.
+  // Reads exactly these bytes, if the range was read already, or too many are kept.
   Status ReadAlone(std::uint64_t offset, MutableByteSpan to) {
     Range range;
     std::pair<int, std::uint64_t> from;
@@ -449,10 +449,10 @@ class RemoteSource final : public CopySource {
   std::unique_ptr<RemoteFile> file_;
   std::optional<SourceCommit> commit_;
   std::mutex opening_;                                  // for handles_, if it is empty after Open
-  std::vector<std::pair<int, std::uint64_t>> handles_;  // ranks that have it open, and as what
-  std::mutex mutex_;                                    // for all that follows
+  std::vector<std::pair<int, std::uint64_t>> handles_;  // ranks that have it open, and their handles
+  std::mutex mutex_;                                    // for all fields below
   std::condition_variable changed_cv_;
-  std::vector<bool> taken_;                     // by range: it was asked for
+  std::vector<bool> taken_;                     // by range: it was requested
   std::list<std::shared_ptr<Range>> kept_;      // the oldest first
   std::uint64_t under_way_ = 0;
   IntervalSet holes_;

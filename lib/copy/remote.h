@@ -1,10 +1,10 @@
 #pragma once
-// Copies of files that only other ranks see: one rank reads and proves the source, another one writes and proves the
-// copy (docs/design/repair.md §9, "Copies").
+// Copies files that only other ranks see: one rank reads and proves the source, another one writes and proves the copy
+// (docs/design/repair.md §9, "Copies").
 //
-// copy/tree and copy/set use it. A rank that sees the source answers by a SourceServer (remote.cc). The rank that copies
-// has a RemoteSource in place of a LocalSource, and calls the server for ranges of the file (comm/calls.h). It asks
-// ahead, so that reading, the network and writing overlap. What travels is proven by its hashes on the way.
+// copy/tree and copy/set use it. A rank that sees the source runs a SourceServer (remote.cc). The rank that copies has a
+// RemoteSource in place of a LocalSource, which requests ranges of the file from the server (comm/calls.h). It requests
+// ranges ahead, so that reading, sending and writing overlap. Hashes prove the bytes on the way.
 
 #include <cstdint>
 #include <functional>
@@ -18,15 +18,15 @@
 
 namespace lzy {
 
-/// Opens `path` as the ranks `holders` see it; the first one counts, and what another one sees must be the same file.
-/// A large file comes from all of them. Errors are those of LocalSource::Open, and kWriteFailed if something could
-/// not be proven on its way. `caller` must outlive it.
+/// Opens `path` on the ranks `holders`. The first one decides which file it is; other ranks are used only if they see the
+/// same file. A large file comes from all of them. Errors are those of LocalSource::Open, and kWriteFailed if bytes could
+/// not be proven on the way. `caller` must outlive the source.
 Result<std::unique_ptr<CopySource>> OpenRemoteSource(Caller& caller, const std::vector<int>& holders,
                                                      const std::string& path, CopySource::Wait wait);
 
-/// Runs `work`, which may open sources by its caller, while this rank answers others that open files which it sees. They
-/// are opened as by LocalSource, with `salvage` and context.options. `progress`: told of bytes that were read for others; may be
-/// empty. Collective over context.comm; returns what RunWithCalls does.
+/// Runs `work`, which may open remote sources with the Caller. Meanwhile this rank answers other ranks that open files which
+/// it sees; it opens them with LocalSource::Open, `salvage` and context.options. `progress` is called with the bytes that
+/// were read for others; may be empty. Collective over context.comm. Returns the status of RunWithCalls.
 Status WithRemoteSources(const Context& context, bool salvage, std::function<void(std::uint64_t bytes)> progress,
                          const std::function<void(Caller&)>& work);
 

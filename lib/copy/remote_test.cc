@@ -1,4 +1,4 @@
-// Copies of files that other ranks see. tests/cluster/copy_test.py has them between nodes.
+// Copies of files that other ranks see. tests/cluster/copy_test.py tests them between nodes.
 #include "copy/remote.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 namespace lzy::testing {
 namespace {
 
-/// What a rank sees: everything but what is below some directories.
+/// The view of a rank: everything except some directories.
 class Hiding final : public PassingFileSystem {
  public:
   Hiding(FileSystem& fs, std::vector<std::string> hidden) : PassingFileSystem(fs), hidden_(std::move(hidden)) {}
@@ -61,7 +61,7 @@ class RemoteTest : public ::testing::Test {
     std::filesystem::create_directories(scratch_ / "s/sub");
     std::filesystem::create_directories(scratch_ / "d");
   }
-  /// Work on ranks of which each does not see some directories of the scratch directory.
+  /// Runs work on ranks; each does not see some directories of the scratch directory.
   void OnRanks(const std::vector<std::vector<std::string>>& hidden,
                const std::function<void(Communicator&, FileSystem&)>& work) {
     std::vector<std::string> names;
@@ -203,7 +203,7 @@ TEST_F(RemoteTest, TellsDamageThatCannotBeHealed) {
   EXPECT_FALSE(reports.at("f").lost.empty());
 }
 
-// Files are dealt only to ranks that see the same directory: what has the same path elsewhere is another one.
+// Files are dealt only to ranks that see the same directory. The same path on another rank is another directory.
 TEST_F(RemoteTest, DealsToRanksThatSeeOneDestination) {
   WriteFile(scratch_ / "s/f", RandomBytes(rng_, 10));
   OnRanks({{}, {"s"}, {}, {"d"}}, [&](Communicator& comm, FileSystem& fs) {
@@ -223,7 +223,7 @@ TEST_F(RemoteTest, DealsToRanksThatSeeOneDestination) {
   EXPECT_EQ(Debris(), std::vector<std::string>());
 }
 
-// A bound on the rate is divided in this way: a rank with little to copy must not keep the others from using it.
+// The limit of the rate is divided in this way. A rank with little to copy must not keep the others from using it.
 TEST_F(RemoteTest, TellsEachRankItsShareOfTheBytes) {
   const auto share_of = [&](Communicator& comm, const auto& copy) {
     double share = -1;

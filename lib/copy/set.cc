@@ -62,7 +62,7 @@ class SetCopier {
     return {Code::kInvalidArgument, fmt::format("{}: stands for {} datasets; name one set", from_, found.size())};
   }
 
-  // An unprotected source has none.
+  // An unprotected source has no geometry.
   Status LearnGeometry() {
     options_ = context_.options;
     options_.device_dirs.clear();
@@ -75,9 +75,9 @@ class SetCopier {
     return CheckOptions(options_);
   }
 
-  // A member is copied by a rank that sees it and the directory of its copy. If there is none, one that sees the
-  // directory gets the member from one that sees the member. Of several ranks, the one of the member's number is taken:
-  // on node-local disks, that is where the member is looked for.
+  // Chooses a rank for each member: one that sees the member and the directory of its copy. If there is none, one that sees
+  // the directory reads the member from a rank that sees it. Among several ranks, prefers the one with the member's number:
+  // on node-local disks, that rank will look for the copy.
   Status DealMembers() {
     std::vector<std::uint32_t> here;
     for (const auto& [rank, path] : source_.members) {
@@ -90,7 +90,7 @@ class SetCopier {
       for (const std::uint32_t member : all[static_cast<std::size_t>(rank)]) holders[member].push_back(rank);
     }
     std::vector<bool> reach;
-    std::map<std::string, bool> directories;  // each is looked at once, though many members may go there
+    std::map<std::string, bool> directories;  // each is examined once, even if many members go there
     for (const auto& [member, ranks] : holders) {
       const auto [at, is_new] = directories.try_emplace(DirectoryOf(ExpandPattern(to_, member)));
       if (is_new) at->second = IsDirectory(context_.fs, at->first);
@@ -104,7 +104,7 @@ class SetCopier {
         if (reached[static_cast<std::size_t>(rank)][index]) see.push_back(rank);
       }
       ++index;
-      // The directory of the copy is still to be made.
+      // The directory of the copy does not exist yet.
       if (see.empty()) see = ranks;
       std::ranges::set_intersection(ranks, see, std::back_inserter(both));
       const std::vector<int>& from = both.empty() ? see : both;
@@ -115,7 +115,7 @@ class SetCopier {
     }
     LZY_RETURN_IF_ERROR(TellShare(holders));
     report_.members = holders.size();
-    // A set has all members from 0 on. With a gap, or without the last ones, the copy would be of a set that lost some.
+    // A set has all members from 0 on. If some are missing, the copy would be a set with lost members.
     const std::uint32_t expected = std::max(committed_members_, holders.empty() ? 0 : holders.rbegin()->first + 1);
     for (std::uint32_t member = 0; member < expected; ++member) {
       if (!holders.contains(member)) missing_.push_back(member);
@@ -129,9 +129,9 @@ class SetCopier {
             fmt::format("{}: some members are missing; rebuild them first: lzy-restore '{}'", from_, from_)};
   }
 
-  // Collective: whoever copies a member need not see it.
+  // Collective, because a rank that copies a member need not see it.
   Status TellShare(const std::map<std::uint32_t, std::vector<int>>& holders) {
-    std::vector<std::pair<std::uint32_t, std::uint64_t>> sizes;  // of members that this rank is the first to see
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> sizes;  // members for which this rank is the first that sees them
     for (const auto& [member, ranks] : holders) {
       if (ranks[0] != comm_.rank()) continue;
       const auto stat = context_.fs.Stat(PathOf(member));
@@ -152,7 +152,7 @@ class SetCopier {
     return here != source_.members.end() ? here->second : ExpandPattern(source_.path, member);
   }
 
-  // A member that is not replaced would become part of the copy.
+  // An existing member that is not replaced would become part of the copy.
   Status CheckTarget() {
     const auto found = ResolvePath(context_.fs, comm_, to_, Resolve::kProtectable);
     std::uint64_t here = 0;
@@ -168,7 +168,7 @@ class SetCopier {
               fmt::format("{}: has a member {}, and {} ends with member {}; remove what is there, or name another destination",
                           to_, most - 1, from_, expected - 1)};
     }
-    std::uint64_t left = 0;  // number of a missing member that is there, and 1
+    std::uint64_t left = 0;  // 1 + number of a missing member that exists at the destination
     for (const std::uint32_t member : missing_) {
       if (context_.fs.Stat(ExpandPattern(to_, member), /*follow=*/false).ok()) left = member + std::uint64_t{1};
     }
@@ -214,7 +214,7 @@ class SetCopier {
     return stopped == 0 ? Status::Ok() : Status(Code::kInterrupted, "interrupted");
   }
 
-  // To salvage: the others were copied.
+  // With salvage, the other members were copied.
   void TellMissing(bool protect) {
     for (const std::uint32_t member : missing_) {
       CopyReport report;
@@ -243,7 +243,7 @@ class SetCopier {
     return CopyFile(alone, from, to, request_);
   }
 
-  // What was read back a moment ago is read again. If it is not the same by now, the root shows it.
+  // Reads the copies again. If they have changed, the root differs.
   Status ProtectCopies() {
     LZY_ASSIGN_OR_RETURN(const auto found, ResolvePath(context_.fs, comm_, to_, Resolve::kProtectable));
     if (found.size() != 1) return {Code::kInternal, fmt::format("{}: stands for {} datasets", to_, found.size())};
@@ -281,10 +281,10 @@ class SetCopier {
   Options options_;  // of the copies' protection
   std::uint32_t committed_members_ = 0;  // of the source; 0: it is not protected
   std::optional<Hash> source_root_;
-  std::vector<std::pair<std::uint32_t, std::vector<int>>> mine_;  ///< members to copy; ranks that see them, if not this one
-  std::vector<std::uint32_t> missing_;  ///< members that the source has lost, or that are not visible from here
-  std::vector<std::string> elsewhere_;  ///< the nodes that have them all, if they may be on others than those that are here
-  bool apart_ = false;  ///< some rank copies a member that it does not see
+  std::vector<std::pair<std::uint32_t, std::vector<int>>> mine_;  ///< members to copy; the ranks that see them, if this one does not
+  std::vector<std::uint32_t> missing_;  ///< members that the source has lost, or that no rank sees
+  std::vector<std::string> elsewhere_;  ///< the nodes that have all members, if some may be on nodes without a rank
+  bool apart_ = false;  ///< a rank copies a member that it does not see
   bool failed_ = false;
 };
 

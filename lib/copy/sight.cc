@@ -17,11 +17,11 @@ namespace {
 struct Seen {
   std::vector<FileStat> sources;  ///< empty unless it sees all of them
   bool destination = false;
-  bool parent = false;  ///< of the destination; only if a copy could be made there
+  bool parent = false;  ///< it sees the directory of the destination, and a copy could be made there
   LZY_FIELDS(sources, destination, parent)
 };
 
-// The directory in which something is made.
+// The directory in which the copy is made.
 std::string PlaceOf(FileSystem& fs, const std::string& destination) {
   return IsDirectory(fs, destination) ? destination : DirectoryOf(destination);
 }
@@ -68,7 +68,7 @@ Result<std::vector<int>> SeeSameDirectory(Communicator& comm, FileSystem& fs, co
   return same;
 }
 
-// If nothing can be copied, the answer is one rank that sees as much as any, and planning says what is missing.
+// If nothing can be copied, returns one rank that sees as much as any, and planning reports what is missing.
 Result<CopySight> LookAround(Communicator& comm, FileSystem& fs, const std::vector<std::string>& sources,
                              const std::string& destination, bool dry_run) {
   CopySight sight{{0}, {0}, false};

@@ -1,8 +1,8 @@
 #pragma once
-// Who sees what of a copy: which ranks see the sources, and which see the destination.
+// Finds out which ranks see the sources of a copy, and which see the destination.
 //
-// copy/tree asks here before it deals work. With node-local disks, two ranks may see different directories
-// under the same path, so that a path exists is not enough.
+// copy/tree calls LookAround before it deals work. With node-local disks, two ranks may see different directories under the
+// same path, so it is not enough that a path exists.
 
 #include <string>
 #include <vector>
@@ -14,25 +14,27 @@
 
 namespace lzy {
 
-/// Ranks, ascending. The same on all ranks.
+/// The ranks of a copy, ascending. The same on all ranks.
 struct CopySight {
-  std::vector<int> targets;  ///< see the destination, the same one; they copy, and the first of them makes directories
-  std::vector<int> sources;  ///< see the sources, the same ones; the first of them plans
-  bool apart = false;        ///< no rank sees both: targets read by way of sources
+  std::vector<int> targets;  ///< ranks that see the same destination; they copy, and the first one makes directories
+  std::vector<int> sources;  ///< ranks that see the same sources; the first one plans
+  bool apart = false;        ///< no rank sees both: targets read through sources
   LZY_FIELDS(targets, sources, apart)
 };
 
-/// Ranks that see both the sources and the destination copy, if there are any: of several, those that see the same
-/// directory as the first one. Otherwise those that see the destination do, by way of those that see the sources.
-/// `destination`: what the user named; it, or its directory, exists where it is seen. To find out who sees the same
-/// directory, the first rank makes a file of lzy's own there for a moment, unless `dry_run`. If no rank sees all of the
-/// sources, or none the destination, the answer is one rank, and PlanCopy says there what is missing. Collective.
+/// Chooses the ranks that copy. Collective.
+///  - If some ranks see both the sources and the destination: those of them that see the same directory as the first one.
+///  - Otherwise the ranks that see the destination. They read through ranks that see the sources.
+///  - If no rank sees all sources, or none sees the destination: one rank, on which PlanCopy reports what is missing.
+///
+/// `destination`: as the user named it; it, or its directory, exists where a rank sees it. To find out which ranks see the
+/// same directory, the first rank creates a file of lzy there for a moment, unless `dry_run`.
 Result<CopySight> LookAround(Communicator& comm, FileSystem& fs, const std::vector<std::string>& sources,
                              const std::string& destination, bool dry_run);
 
-/// Of `ranks` (the same on all ranks), those that see the same directory `directory` as the first of them. With
-/// `dry_run`, which writes nothing, nobody can tell, and the answer is the first one alone. kWriteFailed: that one
-/// cannot write there. Collective over `comm`.
+/// Returns those of `ranks` (the same on all ranks) that see the same directory `directory` as the first of them. With
+/// `dry_run`, which writes nothing, returns the first one alone. kWriteFailed if the first one cannot write there.
+/// Collective over `comm`.
 Result<std::vector<int>> SeeSameDirectory(Communicator& comm, FileSystem& fs, const std::string& directory,
                                           std::vector<int> ranks, bool dry_run);
 

@@ -21,7 +21,7 @@ Result<std::unique_ptr<CopySource>> LocalSource::Open(FileSystem& fs, const Opti
   LZY_ASSIGN_OR_RETURN(source->file_, fs.Open(path, OpenMode::kRead));
   source->file_->ExpectReading();
   LZY_RETURN_IF_ERROR(source->Settle());
-  // What the kernel makes when it is read (/proc) says that it is empty.
+  // A file that the kernel generates while it is read (/proc) has size 0.
   std::uint8_t byte = 0;
   const auto got = source->stat_.size == 0 ? source->file_->ReadAt(0, {&byte, 1}) : std::size_t{0};
   if (got.ok() && *got > 0) {
@@ -31,8 +31,8 @@ Result<std::unique_ptr<CopySource>> LocalSource::Open(FileSystem& fs, const Opti
   return std::unique_ptr<CopySource>(std::move(source));
 }
 
-// A file that was written in this tick of the clock could be written once more without another mtime. The wait is
-// bounded: an mtime from the future was not set by this clock.
+// A file that was written in this tick of the clock could be written again without another mtime. The wait is bounded,
+// because an mtime in the future was not set by this clock.
 Status LocalSource::Settle() {
   const std::int64_t limit = std::max<std::int64_t>(100'000'000, 4 * CoarseGranularityNs());
   LZY_ASSIGN_OR_RETURN(stat_, file_->Stat());
@@ -43,8 +43,8 @@ Status LocalSource::Settle() {
   return Status::Ok();
 }
 
-// Without a usable sidecar the file is copied like any other. But a key means that the user expects a seal: that a file has
-// none is told, and nothing that the copy replaces or is part of may be sealed (Copier). A wrong seal is an error.
+// Without a usable sidecar, the file is copied like any other. A key means that the user expects a seal: it is reported if
+// the file has none, and nothing sealed may be replaced by it or contain it (Copier). A wrong seal is an error.
 Status LocalSource::LoadSidecar() {
   auto path = FindSidecar(fs_, path_);
   if (!path.ok() && stat_.links > 1) {
@@ -62,7 +62,7 @@ Status LocalSource::LoadSidecar() {
   if (usable.ok() && !(*loaded)->knows_all_leaves())
     usable = {Code::kCorrupt, "some of its hashes are damaged in all copies"};
   if (!usable.ok()) {
-    // That it cannot be read now says nothing about what it contains.
+    // A sidecar that cannot be read now may be right.
     const bool for_ever = IsRuined(usable) || usable.code() == Code::kCorrupt || usable.code() == Code::kNewerFormat;
     if (options_.key || !for_ever) return usable;
     notes_.push_back(
@@ -117,8 +117,8 @@ Status LocalSource::CheckUnchanged() {
   return same;
 }
 
-// What the file system says of holes may be wrong for data that were not synced. So the file is synced before that
-// counts, but only if there seems to be a hole.
+// The file system may report wrong holes for data that were not synced. So the file is synced first, but only if there seems
+// to be a hole.
 bool LocalSource::IsHole(std::uint64_t offset, std::uint64_t length) {
   const auto says_so = [&] { return file_->NextData(offset) >= offset + length; };
   if (!says_so()) return false;
@@ -140,7 +140,7 @@ Status LocalSource::ReadPlain(std::uint64_t offset, MutableByteSpan to) {
   return got == to.size() ? Status::Ok() : Changed("it became shorter while it was being copied");
 }
 
-// Nothing tells what unreadable bytes were. To salvage is to go on with zeros in their place, page by page.
+// Nothing records what unreadable bytes were. With salvage, zeros take their place, page by page.
 Status LocalSource::ReadUnproven(std::uint64_t offset, MutableByteSpan to) {
   const Status read = ReadPlain(offset, to);
   if (read.code() != Code::kUnreadable || !salvage_) return read;
@@ -181,8 +181,8 @@ Status LocalSource::ReadHeld(std::uint64_t offset, MutableByteSpan to) {
   return wrong.empty() ? Status::Ok() : Heal(wrong, offset, to);
 }
 
-// `to` begins with the block at `offset`. A block that may have been edited is not judged. A copy with it would be of
-// two states of the file.
+// `to` begins with the block at `offset`. A block that may have been edited is not judged: a copy with it would mix two
+// states of the file.
 Status LocalSource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t offset, MutableByteSpan to) {
   LZY_RETURN_IF_ERROR(CheckUnchanged());
   const Superblock& sb = sidecar_->contents().superblock;
@@ -192,14 +192,14 @@ Status LocalSource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t
     const std::lock_guard lock(healing_);
     return HealBlocks(fs_, options_, request);
   }();
-  // Without its dataset, nothing can be rebuilt. What else failed may do so only now: the block is not lost.
+  // Without its dataset, nothing can be rebuilt. Any other failure may be temporary, so the block is not lost.
   if (!healed.ok() && healed.status().code() != Code::kUnprotected) return healed.status();
   if (healed.ok() && healed->other_commit) return Changed("somebody committed it while it was being copied");
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const std::uint64_t begin = blocks[i] * sb.block_size,
                         length = std::min<std::uint64_t>(sb.block_size, stat_.size - begin);
     const MutableByteSpan bytes = to.subspan(begin - offset, length);
-    if (!healed.ok()) {  // its dataset cannot be looked at
+    if (!healed.ok()) {  // its dataset cannot be opened
       LZY_RETURN_IF_ERROR(TakeLost(begin, bytes, healed.status().message()));
       continue;
     }
@@ -218,7 +218,7 @@ Status LocalSource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t
   return Status::Ok();
 }
 
-// Bytes that nobody can give back: an error, or, to salvage, what can be read of them.
+// Bytes that cannot be rebuilt: an error, or with salvage, the bytes that can be read.
 Status LocalSource::TakeLost(std::uint64_t begin, MutableByteSpan bytes, const std::string& why) {
   if (!salvage_) {
     return {Code::kBeyondRepair, fmt::format("{}: bytes {} to {} are damaged, and cannot be rebuilt: {}", path_, begin,

@@ -1,10 +1,9 @@
 #pragma once
-// The file that is copied: what its blocks should be, and reading them. Never writes.
+// The source of a copy: its committed hashes, and reading it. Never writes.
 //
-// copy/copied_file reads every block of it once, from several threads. If the file is protected, and is what was
-// committed, each block is compared with its leaf. A block that differs is read again from the device, and rebuilt from
-// parity in memory (mend/heal). Invariant: bytes of such a file that Read returns without an error are the committed
-// ones, or are listed in lost().
+// copy/copied_file reads every block once, from several threads. If the file is protected and unchanged, each block is
+// compared with its leaf. A block that differs is read again from the device, and rebuilt from parity in memory (mend/heal).
+// Invariant: if Read returns bytes of such a file without an error, they are the committed ones, or lost() lists them.
 
 #include <atomic>
 #include <cstdint>
@@ -22,14 +21,14 @@
 
 namespace lzy {
 
-/// What was committed of a file, as far as its copy needs it.
+/// The facts of a commit that a copy needs.
 struct SourceCommit {
   Superblock superblock;
   InfoRecord info;
   LZY_FIELDS(superblock, superblock.automatic_block_size, info)
 };
 
-/// What is copied: a file that this process sees (LocalSource), or one that another rank sees (RemoteSource,
+/// A source of a copy: a file that this process sees (LocalSource), or one that another rank sees (RemoteSource,
 /// copy/remote.h). Thread-safe.
 class CopySource {
  public:
@@ -37,34 +36,33 @@ class CopySource {
   using Wait = std::function<void(std::uint64_t bytes)>;
 
   virtual ~CopySource() = default;
-  /// As the file was when it was opened.
+  /// The stat of the file when it was opened.
   const FileStat& stat() const { return stat_; }
-  /// Its attributes; read its bytes by Read.
+  /// The file, for its attributes. Read its bytes with Read.
   virtual File& file() = 0;
-  /// What was committed; null: there are no hashes to compare the file with.
+  /// The commit; null if there are no hashes to compare the file with.
   virtual const SourceCommit* committed() const = 0;
-  /// Sentences about why the file is not compared with hashes although it has a sidecar.
+  /// Sentences that say why the file is not compared with hashes although it has a sidecar.
   const std::vector<std::string>& notes() const { return notes_; }
-  /// With a key: it is not sealed at all.
+  /// True if a key is given and the file is not sealed.
   bool unsealed() const { return unsealed_; }
 
-  /// Fills `to` from `offset` on. Waits if there is a limit. kBusy: somebody changed the file since it was opened
-  /// (changed() is true then). kBeyondRepair: blocks are damaged, and parity cannot rebuild them (not if they may be
-  /// salvaged).
+  /// Reads to.size() bytes at `offset`. Waits if the rate is limited. kBusy: the file was changed since it was opened (then
+  /// changed() is true). kBeyondRepair: blocks are damaged and cannot be rebuilt (not with salvage).
   virtual Status Read(std::uint64_t offset, MutableByteSpan to) = 0;
-  /// Whether these bytes, which were read, are a hole of the file.
+  /// True if these bytes, which were read, are a hole of the file.
   virtual bool IsHole(std::uint64_t offset, std::uint64_t length) = 0;
-  /// kBusy if the file is not what it was when it was opened.
+  /// kBusy if the file has changed since it was opened.
   virtual Status CheckUnchanged() = 0;
-  /// Whether this process sees the file: only then stat().inode and stat().device say anything here.
+  /// True if this process sees the file. If not, stat().inode and stat().device have no meaning here.
   virtual bool is_local() const = 0;
 
-  /// Whether an error was that somebody changed the file.
+  /// True if an error was caused by a change of the file.
   bool changed() const { return changed_; }
-  /// Bytes of blocks that were read wrong and right a second time, and of blocks that were rebuilt.
+  /// Bytes of blocks that were right at the second read, and of blocks that were rebuilt.
   std::uint64_t reread() const { return reread_; }
   std::uint64_t healed() const { return healed_; }
-  /// Ranges that were copied although they are damaged.
+  /// Damaged ranges that were copied (salvage).
   std::vector<Interval> lost() const {
     const std::lock_guard lock(lost_mutex_);
     return lost_.intervals();
@@ -89,12 +87,12 @@ class CopySource {
 /// A file that this process sees. Never writes.
 class LocalSource final : public CopySource {
  public:
-  /// Opens the file, and its sidecar if there is one. kInvalidArgument: it is sealed, and `options` have no key or
-  /// another one. If a sidecar cannot be used, that is a note, not an error. With `salvage`, blocks that are lost are
-  /// copied as they are. All references must outlive it.
+  /// Opens the file, and its sidecar if there is one. kInvalidArgument: it is sealed, and `options` have no key or another
+  /// one. An unusable sidecar is a note, not an error. With `salvage`, lost blocks are copied as they are. All references
+  /// must outlive the object.
   static Result<std::unique_ptr<CopySource>> Open(FileSystem& fs, const Options& options, const std::string& path,
                                                   bool salvage, Wait wait);
-  /// kBusy if the file of this name is not what it was when `then` was its state.
+  /// kBusy if the file of this name has changed since its stat was `then`.
   static Status CheckUnchanged(FileSystem& fs, const std::string& path, const FileStat& then);
 
   File& file() override { return *file_; }
@@ -120,7 +118,7 @@ class LocalSource final : public CopySource {
   FileSystem& fs_;
   Options options_;  // without the key if it is not sealed
   const std::string path_;
-  std::string protected_as_;  ///< the name that its sidecar goes by, if the file has several
+  std::string protected_as_;  ///< the name to which the sidecar belongs, if the file has several names
   const bool salvage_;
   const Wait wait_;
   std::unique_ptr<File> file_;
@@ -128,7 +126,7 @@ class LocalSource final : public CopySource {
   bool synced_ = false;
   std::unique_ptr<Sidecar> sidecar_;
   SourceCommit commit_;  // of sidecar_
-  std::mutex healing_;   // one dataset is opened at a time
+  std::mutex healing_;   // only one thread opens the dataset at a time
 };
 
 }  // namespace lzy

@@ -9,7 +9,7 @@
 namespace lzy {
 namespace {
 
-// Read back by one call.
+// Bytes that are read back at once.
 constexpr std::uint64_t kRun = 4u << 20;
 
 std::uint64_t BytesOf(const std::vector<CopyChunk>& chunks) {
@@ -18,7 +18,7 @@ std::uint64_t BytesOf(const std::vector<CopyChunk>& chunks) {
   return bytes;
 }
 
-// The end of the run of chunks that lie back to back from `first` on, and fit `most` bytes.
+// The end of the run of consecutive chunks that begins with `first` and has at most `most` bytes.
 const CopyChunk* EndOfRun(const CopyChunk* first, const CopyChunk* end, std::uint64_t most) {
   const CopyChunk* last = first + 1;
   while (last != end && last->offset == last[-1].offset + last[-1].length &&
@@ -57,14 +57,14 @@ CopyTarget::~CopyTarget() {
   reader_.join();
 }
 
-// A full disk, a quota, a bad device: whatever the reason, the copy could not be written.
+// Whatever the reason (full disk, quota, bad device), the copy could not be written.
 Status CopyTarget::NotWritten(const Status& failure) const {
   if (failure.ok() || failure.code() == Code::kNoMemory) return failure;
   return {Code::kWriteFailed,
           failure.message().starts_with(name_) ? failure.message() : fmt::format("{}: {}", name_, failure.message())};
 }
 
-// Hashes are made before anything is written, so what the device does to the bytes cannot get into a hash.
+// Makes hashes before it writes, so faults of the device cannot affect them.
 Status CopyTarget::Write(std::uint64_t offset, ByteSpan bytes) {
   if (how_ == ReadBack::kNone) return NotWritten(file_.WriteAt(offset, bytes));
   std::vector<CopyChunk> chunks = ChunksOf(offset, bytes);
@@ -89,7 +89,7 @@ Status CopyTarget::Write(std::uint64_t offset, ByteSpan bytes) {
   return status_;
 }
 
-// Under the mutex.
+// The mutex must be held.
 void CopyTarget::StartBatch() {
   Batch batch;
   for (const auto& [offset, chunk] : filling_) batch.push_back(chunk);
@@ -98,12 +98,12 @@ void CopyTarget::StartBatch() {
   batches_.push_back(std::move(batch));
   if (!reader_.joinable()) {
     const Status started = NoThrow([&] { reader_ = StartThread([this] { ReadBackAll(); }); });
-    if (!started.ok() && status_.ok()) status_ = started;  // nobody would make room for those that wait
+    if (!started.ok() && status_.ok()) status_ = started;  // otherwise waiting writers would wait forever
   }
   changed_.notify_all();
 }
 
-// The thread. A batch is sent to the device when it is complete, and read back when the next one is: until then, the
+// The thread. Starts writing a batch to the device when it is complete, and reads it back when the next one is complete: the
 // device has had time to write it. After a failure the thread ends, and Write returns the failure.
 void CopyTarget::ReadBackAll() {
   Batch previous;
@@ -167,7 +167,7 @@ Result<std::size_t> CopyTarget::Read(std::uint64_t offset, MutableByteSpan to) {
   return how_ == ReadBack::kDevice ? file_.ReadAtFromDevice(offset, to) : file_.ReadAt(offset, to);
 }
 
-// By one reading, if that is right.
+// Proves a run of chunks by one read. Chunks that differ are proven alone.
 Status CopyTarget::ProveRun(const CopyChunk* first, const CopyChunk* last) {
   thread_local AlignedBuffer buffer;
   const std::uint64_t begin = first->offset, length = last[-1].offset + last[-1].length - begin;
@@ -182,8 +182,8 @@ Status CopyTarget::ProveRun(const CopyChunk* first, const CopyChunk* last) {
   return Status::Ok();
 }
 
-// A chunk that was not right among others. What the source gives must be what it gave before: otherwise the hash would
-// be of other bytes than those in the sidecar.
+// Proves one chunk that differed. The source must return the same bytes as before: otherwise the sidecar would have the hash
+// of other bytes.
 Status CopyTarget::ProveAlone(const CopyChunk& chunk) {
   AlignedBuffer buffer(chunk.length);
   const MutableByteSpan bytes(buffer.data(), chunk.length);

@@ -1,10 +1,10 @@
 #pragma once
-// The file that a copy makes: writing it, and reading back what was written, behind the writing.
+// The target of a copy: writes the file, and reads it back behind the writing.
 //
-// copy/copied_file writes each stretch once, from several threads. A thread of the target reads back what is complete
-// while more is written, so that both overlap (FIVER: Arslan, Alhussen). At most kWindow bytes are written and not read
-// back. What fits into one batch is read back after it was synced: then the device has one wait for the whole file
-// (FIVER-Hybrid treats small files apart, too). A chunk that differs is fetched and written again, and nothing else.
+// copy/copied_file writes each range once, from several threads. A thread of the target reads back complete batches while
+// more is written, so both overlap (FIVER: Arslan, Alhussen). At most kWindow bytes are written and not read back. A file of
+// up to one batch is synced first and then read back, so the device waits once for the whole file (FIVER-Hybrid also treats
+// small files differently). Only a chunk that differs is read from the source and written again.
 
 #include <atomic>
 #include <condition_variable>
@@ -22,51 +22,51 @@
 
 namespace lzy {
 
-/// How what was written is read back.
+/// How the copy is read back.
 enum class ReadBack {
-  kNone,    ///< not at all
+  kNone,    ///< it is not read back
   kCache,   ///< from the page cache
   kDevice,  ///< from the storage device, past the page cache
 };
 
-/// Bytes of the copy, with their hash: what lies between two multiples of kCopyChunk, or less.
+/// A range of the copy with its hash: the bytes between two multiples of kCopyChunk, or a part of them.
 struct CopyChunk {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
   Hash hash;
 };
 inline constexpr std::uint64_t kCopyChunk = 64u << 10;
-/// The offset is a part of it, so that chunks that were swapped differ.
+/// The hash of a chunk. It includes the offset, so that exchanged chunks differ.
 Hash ChunkHash(std::uint64_t offset, ByteSpan bytes);
-/// The chunks of a stretch of a file.
+/// The chunks of a range of a file.
 std::vector<CopyChunk> ChunksOf(std::uint64_t offset, ByteSpan bytes);
 
 /// Write is thread-safe.
 class CopyTarget {
  public:
   static constexpr std::uint64_t kBatch = 16u << 20;    ///< bytes that are read back together
-  static constexpr std::uint64_t kWindow = 4 * kBatch;  ///< at least the batch that fills up, and the two at work
-  static constexpr int kTries = 3;                      ///< times that a chunk is written again
+  static constexpr std::uint64_t kWindow = 4 * kBatch;  ///< at least three batches: one is filled, two are in the thread
+  static constexpr int kTries = 3;                      ///< how often a chunk is written again
 
   /// Reads bytes of the source again.
   using Fetch = std::function<Status(std::uint64_t offset, MutableByteSpan to)>;
-  /// Told of chunks that were read back and are right, by one thread at a time.
+  /// Called with chunks that were read back and are right, by one thread at a time.
   using Proven = std::function<Status(const std::vector<CopyChunk>&)>;
-  /// `file` must outlive it. `name`: for messages. `proven` may be empty.
+  /// `file` must outlive the object. `name` is for messages. `proven` may be empty.
   CopyTarget(File& file, std::string name, ReadBack how, Fetch fetch, Proven proven);
-  /// Ends the thread. Without Finish, nothing is proven.
+  /// Stops the thread. If Finish was not called, the copy is not proven.
   ~CopyTarget();
   CopyTarget(const CopyTarget&) = delete;
   CopyTarget& operator=(const CopyTarget&) = delete;
 
-  /// Writes a stretch. Waits while too much is not read back. kWriteFailed: it could not be written, or an earlier one
-  /// could not be proven. kBusy: the source gave other bytes when it was read a second time.
+  /// Writes a range. Waits while too many bytes are not read back. kWriteFailed: it could not be written, or an earlier
+  /// range could not be proven. kBusy: the source returned other bytes at a second read.
   Status Write(std::uint64_t offset, ByteSpan bytes);
-  /// Reads back all that is left. After kDevice, the data are durable unless some were sent again. Call it once, when
-  /// all calls of Write have returned.
+  /// Reads back the rest. With kDevice, the data are synced, unless chunks were written again. Call it once, after all calls
+  /// of Write have returned.
   Status Finish();
 
-  /// Bytes that were written again.
+  /// The number of bytes that were written again.
   std::uint64_t sent_again() const { return sent_again_; }
 
  private:
@@ -86,15 +86,15 @@ class CopyTarget {
   const Fetch fetch_;
   const Proven proven_;
   std::atomic<std::uint64_t> sent_again_{0};
-  std::mutex mutex_;  // for all that follows
+  std::mutex mutex_;  // for all fields below
   std::condition_variable changed_;
-  std::map<std::uint64_t, CopyChunk> filling_;  // by offset: written, of no batch yet
+  std::map<std::uint64_t, CopyChunk> filling_;  // by offset: written, in no batch yet
   std::uint64_t filling_bytes_ = 0;
   std::deque<Batch> batches_;
-  std::uint64_t unproven_ = 0;  // bytes that are written, or about to be, and not read back
-  bool complete_ = false;       // no more stretches will come
+  std::uint64_t unproven_ = 0;  // bytes that are written, or about to be written, and not read back
+  bool complete_ = false;       // no more ranges will be written
   Status status_;
-  std::thread reader_;  // from the first batch on
+  std::thread reader_;  // started with the first batch
 };
 
 }  // namespace lzy

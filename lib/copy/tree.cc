@@ -23,11 +23,11 @@
 namespace lzy {
 namespace {
 
-// Up to this size (bytes), a file is copied by one thread.
+// One thread copies a file up to this size (bytes).
 constexpr std::uint64_t kSmall = 1u << 20;
-// Ranks tell each other what they did when each has copied so many files.
+// The number of files of each rank after which the ranks exchange their reports.
 constexpr std::size_t kSlice = 1024;
-// Small files of other ranks that are copied side by side.
+// The number of small files of other ranks that are copied at once.
 constexpr unsigned kSmallApart = 16;
 
 bool IsWithin(const std::string& path, const std::string& directory) {
@@ -41,7 +41,7 @@ Status OnDestination(const Status& failure) {
 // One call of PlanCopy.
 class Planner {
  public:
-  /// `apart`: the destination is not to be seen from here.
+  /// `apart`: this process does not see the destination.
   Planner(FileSystem& fs, CopyPlan& plan, bool apart) : fs_(fs), plan_(plan), apart_(apart) {}
 
   Status Add(const std::string& from, const std::string& to) {
@@ -56,7 +56,7 @@ class Planner {
   }
 
  private:
-  // For what the user named: the real paths tell.
+  // Compares the real paths of the source and the destination that the user named.
   Status CheckApart(const std::string& from, const std::string& to, const FileStat& stat) {
     LZY_ASSIGN_OR_RETURN(const std::string real_from, fs_.RealPath(from));
     const auto real_to = fs_.RealPath(to);
@@ -139,14 +139,14 @@ class Planner {
     }
   }
 
-  // A file that is to be copied, and is not there.
+  // A file that should be copied, but is missing.
   void FailLost(const std::string& from, const std::string& to) {
     Fail(from, to,
          {Code::kUnreadable,
           fmt::format("{}: is missing, and its sidecar is there; what to do: lzy-verify {}", from, ShellQuote(from))});
   }
 
-  // Of several names, the one that has the sidecar is copied, and the others are names of that copy.
+  // Of several names of a file, the one with the sidecar is copied, and the others become hard links to that copy.
   void VisitFile(const std::string& from, const std::string& to, const FileStat& stat) {
     if (stat.links > 1) {
       const auto [at, is_new] = first_names_.try_emplace({stat.device, stat.inode}, plan_.files.size());
@@ -176,8 +176,8 @@ class Planner {
   std::set<std::string> targets_;
   // The destination and the directories above it. If one of them is found in the source, it is mounted at two places.
   std::set<std::pair<std::uint64_t, std::uint64_t>> above_;
-  bool inside_ = false;  // so it is
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> first_names_;  // of files with several: where in plan_.files
+  bool inside_ = false;  // the destination is inside the source
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> first_names_;  // of files with several names: index in plan_.files
 };
 
 // One call of CopyAll.
@@ -196,7 +196,7 @@ class TreeCopier {
     if (here != targets_.end()) place_ = static_cast<std::size_t>(here - targets_.begin());
   }
 
-  // Directories before what is in them, and their times after it.
+  // Makes directories before their contents, and sets their times afterwards.
   Status Run() {
     for (const CopyReport& failure : plan_.failures) finished_(failure);
     LZY_RETURN_IF_ERROR(OnFirstTarget([&] { MakeDirectories(); }));
@@ -210,7 +210,7 @@ class TreeCopier {
   }
 
  private:
-  // What `work` tells is told on all ranks.
+  // Runs `work` on the first target; its reports go to `finished` on all ranks.
   template <class Work>
   Status OnFirstTarget(const Work& work) {
     std::vector<CopyReport> told;
@@ -245,7 +245,7 @@ class TreeCopier {
     return std::ranges::any_of(closed_, [&](const std::string& directory) { return IsWithin(path, directory); });
   }
 
-  // A link in place of a directory would lead elsewhere. What the user named may be one.
+  // A link in place of a directory would lead elsewhere. The destination that the user named may be a link.
   Status MakeDirectory(const CopyPlan::Entry& directory) {
     const std::string& path = directory.to;
     const auto there = fs_.Stat(path, /*follow=*/false);
@@ -267,7 +267,7 @@ class TreeCopier {
                         link ? "a symbolic link, which is not followed below the destination" : "no directory")};
   }
 
-  // Until it gets its access, nobody may enter it whom the source keeps out: files in it may be open to all.
+  // Until the directory has its access, users whom the source keeps out must not enter it: files in it may be open to all.
   Status CloseDirectory(const CopyPlan::Entry& directory) {
     auto made = fs_.Stat(directory.to);
     const std::uint32_t allowed = NarrowedMode(directory.stat.mode, AclOf(directory.to)) | 0700;
@@ -276,7 +276,7 @@ class TreeCopier {
     return fs_.SetDirectory(directory.to, *made, {});
   }
 
-  // That of its source.
+  // The attributes of its source.
   const Attributes& AttributesOf(const std::string& directory) const {
     static const Attributes kNone;
     const auto attributes = plan_.attributes.find(directory);
@@ -298,7 +298,7 @@ class TreeCopier {
     }
   }
 
-  // In slices, so that what is done can be told.
+  // Copies in slices, so that results can be reported meanwhile.
   Status CopyFiles() {
     const std::size_t slice = kSlice * targets_.size();
     for (std::size_t first = 0; first < plan_.files.size(); first += slice) {
@@ -316,11 +316,11 @@ class TreeCopier {
     return Status::Ok();
   }
 
-  // Runs `work` while request_ opens sources wherever they are seen. Collective if that is elsewhere.
+  // Runs `work` with a request_ that opens sources on the ranks that see them. Collective if these are other ranks.
   template <class Work>
   Status WithSources(const Work& work) {
     if (!plan_.sight.apart) return NoThrow(work);
-    // A rank that only reads tells of that, too: rank 0 may be one.
+    // A rank that only reads reports progress, too, because it may be rank 0.
     const auto progress = place_ ? nullptr : request_.progress;
     const Status done = WithRemoteSources(context_, request_.salvage, progress, [&](Caller& caller) {
       request_.open = [&](const std::string& from) {
@@ -332,7 +332,7 @@ class TreeCopier {
     return done;
   }
 
-  // How much of the bytes of a slice this rank copies.
+  // The share of the bytes of a slice that this rank copies.
   double ShareOf(std::size_t first, std::size_t end) const {
     if (!place_) return 0;
     std::uint64_t all = 0, mine = 0;
@@ -343,7 +343,7 @@ class TreeCopier {
     return all == 0 ? 1.0 : static_cast<double>(mine) / static_cast<double>(all);
   }
 
-  // This rank's share of a slice of the files: reports by the number of the file.
+  // Copies this rank's files of a slice. Returns reports by the number of the file.
   std::vector<std::pair<std::uint64_t, CopyReport>> CopyMine(std::size_t first, std::size_t end) {
     if (!place_) return {};
     const auto self = SelfCommunicator();
@@ -376,10 +376,10 @@ class TreeCopier {
     return reports;
   }
 
-  // Under a temporary name first, so that what has the name is replaced in one step.
+  // Makes the name under a temporary one first, so that an existing file is replaced in one step.
   template <class Make>
   void MakeName(const CopyPlan::Entry& entry, const Make& make) {
-    // A name of its own, since another copy may be writing a file that is to have this name.
+    // A random name, because another copy may be writing a file that will have this name.
     const std::string name = fmt::format("{:016x}", DrawRandom<std::uint64_t>());
     const std::string temporary = NewCopyPath(JoinPath(DirectoryOf(entry.to), name));
     Status made = make(temporary);
@@ -396,7 +396,7 @@ class TreeCopier {
     MakeName(link, [&](const std::string& temporary) { return fs_.MakeLink(link.from, temporary, link.stat); });
   }
 
-  // If the first name was not copied, that was told.
+  // If the first name was not copied, that was reported.
   void MakeFurtherName(const CopyPlan::Entry& name) {
     const auto first = fs_.Stat(name.from, /*follow=*/false);
     if (IsClosed(name.to) || !first.ok() || !HasMtime(*first, name.stat.mtime_ns) || first->size != name.stat.size)
@@ -406,8 +406,8 @@ class TreeCopier {
     MakeName(name, [&](const std::string& temporary) { return fs_.MakeHardLink(name.from, temporary); });
   }
 
-  // From the innermost outwards: to set the times of one changes none of another. Of single files, the directory is not
-  // a part of the copy, but their names are in it.
+  // Finishes the innermost directories first, so that setting the times of one does not change those of another. The
+  // directories of single files are not copied, but their names are synced.
   void FinishDirectories() {
     for (auto one = plan_.directories.rbegin(); one != plan_.directories.rend(); ++one) {
       if (IsClosed(one->to)) continue;
@@ -441,14 +441,14 @@ class TreeCopier {
   CopyRequest request_;
   const std::function<void(CopyReport)>& finished_;
   std::vector<int> targets_;           // ranks that copy
-  std::optional<std::size_t> place_;   // of this rank among them
-  std::set<std::pair<std::uint64_t, std::uint64_t>> sources_;  // directories of the source, where they are seen together with the copy
+  std::optional<std::size_t> place_;   // number of this rank among them
+  std::set<std::pair<std::uint64_t, std::uint64_t>> sources_;  // directories of the source, if this rank sees source and copy
   std::vector<std::string> closed_;    // directories that could not be made: nothing in them is copied
   std::vector<CopyReport> notes_;
 };
 
-// Whether the copies go below the destination. A copy that broke off has made it, so whether it exists must not change
-// what a command means.
+// True if the copies go below the destination. An interrupted copy may have created it, so whether it exists must not change
+// the meaning of a command.
 Result<bool> GoesInto(FileSystem& fs, const std::vector<std::string>& sources, const std::string& destination,
                       bool resume, bool there) {
   if (sources.size() > 1 || destination.ends_with('/')) {

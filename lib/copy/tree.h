@@ -1,8 +1,8 @@
 #pragma once
-// Copies of directories and of several sources: what there is to copy, and copying it.
+// Copies directories and several sources: plans what to copy, and copies it.
 //
-// tools/lzy_copy calls PlanTogether and then CopyAll, on all ranks. Files go by copy/copy. Names of lzy's own are left
-// out: a copy gets a sidecar of its own. No link below the sources or the destination is followed.
+// tools/lzy_copy calls PlanTogether and then CopyAll, on all ranks. copy/copy copies each file. lzy's own files are left
+// out, because a copy gets a sidecar of its own. No link below the sources or the destination is followed.
 
 #include <cstdint>
 #include <functional>
@@ -18,43 +18,47 @@
 
 namespace lzy {
 
-/// What is to be copied. The same on all ranks.
+/// What to copy. The same on all ranks.
 struct CopyPlan {
-  /// One name at the source and at the destination.
+  /// One entry: its names at the source and at the destination.
   struct Entry {
-    std::string from;  ///< of a symbolic link: its text; of a further name of a file: its first name at the destination
+    std::string from;  ///< symbolic link: its text; hard link: the first name of the file at the destination
     std::string to;
     FileStat stat;
     LZY_FIELDS(from, to, stat)
   };
-  std::vector<Entry> directories;  ///< each after the one that it is in
-  std::map<std::string, Attributes> attributes;  ///< of directories that have some, by their paths at the destination
+  std::vector<Entry> directories;  ///< each after its parent
+  std::map<std::string, Attributes> attributes;  ///< attributes of directories, by path at the destination
   std::vector<Entry> files;        ///< each file once
   std::vector<Entry> links;
   std::vector<Entry> further_names;
-  std::vector<CopyReport> failures;  ///< what could not be looked at, or cannot be copied
+  std::vector<CopyReport> failures;  ///< entries that could not be examined, or cannot be copied
   std::uint64_t bytes = 0;           ///< of all files
-  std::string destination;           ///< as the user named it: if it is a link, it is followed, and no link below it is
-  CopySight sight = {};              ///< who copies; empty: all ranks, which see everything
+  std::string destination;           ///< as the user named it; a link is followed here, but not below
+  CopySight sight = {};              ///< the ranks that copy; empty: all ranks, which see everything
   LZY_FIELDS(directories, attributes, files, links, further_names, failures, bytes, destination, sight)
 };
 
-/// Looks at what `sources` mean. Copies go below `destination` if it ends with a slash, if there are several sources,
-/// or if it is a directory and the source is a file. Otherwise the copy gets its name. If the source is a directory and
-/// that name is taken, this is an error unless `resume`: then the same command means the same again. kInvalidArgument:
-/// so, or a source is missing, or the destination is a source or in one. Reads no data and writes nothing. Local.
-/// `is_directory`: given if this process does not see the destination: whether it is a directory where it is seen.
+/// Plans a copy of `sources`. Copies go below `destination` if it ends with a slash, if there are several sources, or if it
+/// is a directory and the source is a file. Otherwise the copy gets the name `destination`. If the source is a directory and
+/// this name exists, that is an error unless `resume`, so that the same command always means the same.
+///
+/// kInvalidArgument: the error above; a source is missing; or the destination is a source or in one. `is_directory`: if this
+/// process does not see the destination, whether it is a directory on the ranks that do; else nullopt. Reads no data and
+/// writes nothing. Local.
 Result<CopyPlan> PlanCopy(FileSystem& fs, const std::vector<std::string>& sources, const std::string& destination,
                           bool resume, std::optional<bool> is_directory = std::nullopt);
-/// The same, for all ranks, by ranks that see what it takes (LookAround). Collective; the result is the same on all.
+/// Calls PlanCopy on a rank that LookAround chose. Collective; the result is the same on all ranks.
 Result<CopyPlan> PlanTogether(Communicator& comm, FileSystem& fs, const std::vector<std::string>& sources,
                               const std::string& destination, bool resume, bool dry_run);
 
-/// Copies all of it. Small files are copied by several threads at once, large ones one after the other. `finished`:
-/// called on all ranks for each file, and for whatever else failed, in the order of the plan; first for failures of the
-/// plan. A failure does not stop the rest. Once context.stop returns true, nothing more is begun; kInterrupted then.
-/// Other errors are failures of ranks to talk to each other. Collective over context.comm: files are dealt to the ranks
-/// that plan.sight names. Ranks that do not see the sources read them by way of those that do (copy/remote.h).
+/// Copies everything in `plan`. Several threads copy small files at once; large files are copied one after the other. Files
+/// are dealt to the ranks in plan.sight; those that do not see the sources read them through ranks that do (copy/remote.h).
+/// Collective over context.comm.
+///
+/// `finished` is called on all ranks: first for failures of the plan, then for each file and other failure, in the order of
+/// the plan. A failure does not stop the rest. After context.stop returns true, no new copy begins, and the result is
+/// kInterrupted. Other errors are failures of communication.
 Status CopyAll(const Context& context, const CopyPlan& plan, const CopyRequest& request,
                const std::function<void(CopyReport)>& finished);
 

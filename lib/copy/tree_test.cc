@@ -1,4 +1,4 @@
-// Copies of trees on a real file system. tests/cli/cli_copy.py has what users see of them.
+// Copies of trees on a real file system. tests/cli/cli_copy.py tests what users see.
 #include "copy/tree.h"
 
 #include <fcntl.h>
@@ -80,7 +80,7 @@ TEST_F(TreeTest, FollowsTheDestinationItself) {
   EXPECT_TRUE(std::filesystem::is_symlink(scratch_ / "link"));
 }
 
-// With the file system of programs. That of the tools is tried in tests/cli.
+// With the file system of programs. tests/cli tests that of the tools.
 TEST_F(TreeTest, FollowsTheSourceItself) {
   std::filesystem::create_directory_symlink(scratch_ / "s", scratch_ / "link");
   Copy({scratch_ / "link"}, scratch_ / "d");
@@ -88,7 +88,7 @@ TEST_F(TreeTest, FollowsTheSourceItself) {
   EXPECT_FALSE(std::filesystem::is_symlink(scratch_ / "d"));
 }
 
-// A copy over a directory that was mounted there would write the source.
+// A copy over a mounted directory of the source would write to the source.
 TEST_F(TreeTest, WritesNoDirectoryOfTheSource) {
   std::filesystem::create_directories(scratch_ / "d/sub");
   Mounted fs(fs_, scratch_ / "d/sub", scratch_ / "s");
@@ -130,13 +130,13 @@ TEST_F(TreeTest, CopiesAttributesWhereTheFileSystemHasThem) {
   EXPECT_EQ(*fs_.DirectoryAttributes(scratch_ / "d"), Attributes());
   EXPECT_EQ(fs_.Stat(scratch_ / "d/sub")->mtime_ns, before.mtime_ns);
 
-  // What is there already is not written again, and what cannot be written keeps nothing else from being set.
+  // Files that are there already are not written again, and a file that cannot be written does not prevent the rest.
   ASSERT_OK(fs_.SetDirectory(scratch_ / "d/sub", before, {{"user.of", "a directory"}}));
   EXPECT_CODE(fs_.SetDirectory(scratch_ / "d", before, {{"user.large", std::string(1 << 20, 'x')}}), Code::kIo);
   EXPECT_EQ(fs_.Stat(scratch_ / "d")->mtime_ns, before.mtime_ns);
 }
 
-// The file in it may be open to all, and is there long before its directory is finished.
+// The file in the directory may be open to all, and exists long before its directory is finished.
 TEST_F(TreeTest, ADirectoryIsClosedFromTheStart) {
   using std::filesystem::perms;
   std::filesystem::permissions(scratch_ / "s/sub", perms::owner_all);

@@ -7,7 +7,7 @@
 namespace lzy {
 namespace {
 
-// One that is not open on this rank is for another rank to look at.
+// A file that is not open on this rank counts as recorded: another rank compares it.
 Result<bool> IsRecorded(const FileView& file, const MemberRecord& record) {
   if (!file.data || !file.sidecar) return true;
   LZY_ASSIGN_OR_RETURN(const FileStat now, StatToRecord(*file.data));

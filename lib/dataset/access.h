@@ -1,15 +1,15 @@
 #pragma once
-// Whether the access to files (owner, mode, ACL) is what the last commit recorded.
+// Compares the access to files (owner, mode, ACL) with what the last commit recorded.
 
 #include "dataset/view.h"
 
 namespace lzy {
 
-/// Whether the sidecar belongs to the owner and the group of its file. Only then may it take over the file's access
-/// without being made anew: with its owner, a sidecar vouches for what it says (SECURITY.md).
+/// True if the sidecar has the Unix owner and group of its file. Otherwise the access to the sidecar must not be changed in
+/// place, and only a new sidecar can follow the file: the owner of a sidecar vouches for its contents (SECURITY.md).
 bool HasOwnerOfFile(const FileView& file);
-/// Whether the access to every file is what the sidecars record. An ACL is compared with that of the sidecar beside the
-/// file. Collective over context.comm.
+/// True if the owner, mode and ACL of every file are as its sidecar records. The ACL is compared with the ACL of the
+/// sidecar. Collective over context.comm.
 Result<bool> AccessIsRecorded(const Context& context, const DatasetView& view);
 
 }  // namespace lzy

@@ -10,7 +10,7 @@
 namespace lzy {
 namespace {
 
-/// What is told of one file. What makes no sense is told nowhere but in `fault`.
+/// The stripes of `file`. nullopt if it is not open (null) or the answer makes no sense; `fault` then gets the reason.
 std::optional<StripeLayout> Ask(FileSystem& fs, File* file, std::string* fault = nullptr) {
   if (file == nullptr) return std::nullopt;
   Stripes told = StripesOf(fs, *file);
@@ -19,12 +19,12 @@ std::optional<StripeLayout> Ask(FileSystem& fs, File* file, std::string* fault =
   return std::nullopt;
 }
 
-/// The server whose loss takes a byte; empty if the file system bears it.
+/// The server whose loss takes the byte at `offset`. Empty if the file system tolerates the loss.
 std::string_view Loses(const std::optional<StripeLayout>& stripes, std::uint64_t offset) {
   return stripes && !stripes->redundant ? stripes->ServerAt(offset) : std::string_view();
 }
 
-/// Whether option stripe=servers would make another geometry of a shared file.
+/// True if option stripe=servers would give a shared file another geometry.
 bool CouldBeByServers(const FileView& file, const Superblock& sb, std::uint32_t group) {
   const auto& stripes = file.stripes.data;
   return stripes && !stripes->redundant && file.part_paths.empty() &&
@@ -108,7 +108,7 @@ bool WarnOfServer(const std::string& path, const ServerLoss& worst, std::uint32_
   return true;
 }
 
-// Copies are a power of two apart, so their pages may all be on one server though the sidecar is on many.
+// The distance of copies is a power of two, so corresponding pages may be on one server although the sidecar is on many.
 std::string ServerOfAllCopies(const FileStripes& stripes, const Superblock& superblock) {
   constexpr std::uint64_t kPage = 4096, kMostLooks = 4096;
   if (!stripes.data || !stripes.sidecar || stripes.data->redundant || stripes.sidecar->redundant || superblock.parity == 0) return {};

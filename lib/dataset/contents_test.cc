@@ -1,4 +1,4 @@
-// Sidecars that lie, with hashes that are right: whoever can write a sidecar can make it match anything.
+// Forged sidecars with correct hashes: a user who can write a sidecar can make its hashes match anything.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ class ForgedTest : public ::testing::TestWithParam<bool> {
     options_.compact = GetParam();
   }
 
-  /// A shared file, or a set of `members`; protected.
+  /// Protects a shared file, or a set of `members`.
   void Make(std::uint32_t members) {
     fs_.Restore({});
     paths_.clear();
@@ -47,7 +47,7 @@ class ForgedTest : public ::testing::TestWithParam<bool> {
   Context Here() { return {fs_, *self_, options_}; }
   DatasetReport Check() { return Verify(Here(), ref_, {}); }
   std::string SidecarOf(std::uint32_t rank) { return *SidecarPath(paths_.at(rank)); }
-  /// Has a sidecar say something else, in all copies.
+  /// Changes the contents of all copies of a sidecar.
   template <class Lie>
   void Forge(std::uint32_t rank, const Lie& lie) {
     auto sidecar = Sidecar::Load(fs_, SidecarOf(rank), OpenMode::kReadWrite);
@@ -56,7 +56,7 @@ class ForgedTest : public ::testing::TestWithParam<bool> {
     lie(contents);
     ASSERT_OK((*sidecar)->WriteAll(contents));
   }
-  /// Overwrites a field of all superblocks and gives them their right hashes again.
+  /// Overwrites a field of all superblocks and corrects their hashes.
   void ForgeField(std::uint32_t rank, std::size_t offset, std::size_t size, std::uint64_t value) {
     Bytes& file = fs_.At(SidecarOf(rank)).bytes;
     const auto sb = DecodeSuperblock(file, 0);
@@ -69,7 +69,7 @@ class ForgedTest : public ::testing::TestWithParam<bool> {
       std::copy(hash.bytes.begin(), hash.bytes.end(), page + hashed);
     }
   }
-  /// The set is repairable but for the sidecar of `rank`, which is damaged metadata; restoring makes it whole.
+  /// The set can be repaired, but the sidecar of `rank` counts as damaged metadata. A restore makes it again.
   void ExpectOnlyTheSidecarIsDamaged(std::uint32_t rank) {
     const DatasetReport found = Check();
     ASSERT_OK(found.status);
@@ -169,7 +169,7 @@ TEST_P(ForgedTest, UnusableSidecarsAreLockedToo) {
     }
     EXPECT_CODE(LockSidecar(fs_, SidecarOf(bad), nullptr, nullptr, 0), Code::kCorrupt);
   }
-  // One of an older generation says something, but not what counts.
+  // A sidecar of an older generation is valid, but does not count.
   options_.compact = false;  // for Forge, which commits in place
   Make(4);
   for (const std::uint32_t r : {0u, 1u, 3u}) Forge(r, [](SidecarContents& c) { ++c.superblock.generation; });
@@ -210,7 +210,7 @@ TEST_P(ForgedTest, AnyFieldOfASuperblockMayBeForged) {
         (void)Info(Here(), ref_);
       }
     }
-    // All members tell the same lie.
+    // All members record the same false facts.
     for (const auto& [offset, size] : fields) {
       for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{5}, std::uint64_t{1} << 24, ~std::uint64_t{0}}) {
         fs_.Restore(start);

@@ -1,7 +1,7 @@
-// Sidecars under their commit lock, and their making where there is none yet.
+// Locks and creates sidecars.
 //
-// Every step is safe against others who do the same: a sidecar is built under a random name and renamed, and whoever
-// loses the race uses what the winner made. After taking a lock, the name is looked at again (StillNamed).
+// Many processes may do this at once. A new sidecar is built under a random name and renamed. If another process was faster,
+// its sidecar is used. After a process gets a lock, it checks the name again (StillNamed).
 
 #include "dataset/lock.h"
 
@@ -25,7 +25,7 @@
 namespace lzy {
 namespace {
 
-// A sidecar that says nothing yet but of whom it is, whole and durable under a name of its own.
+// Builds a complete, synced sidecar under a temporary name, and returns the name. Its contents only identify the file.
 Result<std::string> BuildEmpty(FileSystem& fs, const std::string& path, File& like, const EmptySidecar& empty) {
   const std::string temporary = TemporarySidecarPath(path);
   LZY_ASSIGN_OR_RETURN(const FileStat stat, like.Stat());
@@ -43,21 +43,22 @@ Result<std::string> BuildEmpty(FileSystem& fs, const std::string& path, File& li
   return written;
 }
 
-// Puts one under its name. Of several processes that do this where there is none one succeeds; the others use what it
-// made. `replace`: in place of ruins, whose lock the caller holds.
+// Builds a sidecar and renames it to `path`. If several processes do this, one succeeds, and the others use its sidecar.
+// `replace`: overwrites a ruined sidecar, which the caller has locked.
 Status PutEmpty(FileSystem& fs, const std::string& path, File& like, const EmptySidecar& empty, bool replace) {
   LZY_ASSIGN_OR_RETURN(const std::string temporary, BuildEmpty(fs, path, like, empty));
   return GiveName(fs, temporary, path, replace);
 }
 
-// True when `path` still means the open file: a commit may have renamed another one to it.
+// True if `path` still means the open file. A commit may have renamed another file to it.
 Result<bool> StillNamed(FileSystem& fs, const std::string& path, File& file) {
   LZY_ASSIGN_OR_RETURN(const FileStat held, file.Stat());
   auto named = fs.Stat(path, /*follow=*/false);
   return named.ok() && named->inode == held.inode && named->device == held.device;
 }
 
-// What contradicts itself is as useless as what has the wrong hashes. On failure the file stays where it is.
+// Loads a sidecar. A sidecar that contradicts itself is an error, like one with wrong hashes. On failure, `file` keeps the
+// file.
 Result<std::unique_ptr<Sidecar>> LoadSound(std::shared_ptr<File>& file) {
   const std::string path = file->path();
   auto sidecar = Sidecar::Load(std::move(file), OpenMode::kReadWrite);
@@ -68,8 +69,8 @@ Result<std::unique_ptr<Sidecar>> LoadSound(std::shared_ptr<File>& file) {
   return sound.WithContext(path);
 }
 
-// For messages: who may be meant by "another process". A holder on this host can be looked for (LockHolderHere). Of one
-// elsewhere, the server of the file system may tell its number. Else only its intent may tell.
+// For messages: which process holds the lock. LockHolderHere finds a holder on this host. For other hosts, the file system's
+// server may know the process. Otherwise the intent of the sidecar is the best guess.
 std::string HolderText(FileSystem& fs, const std::string& path) {
   const auto file = fs.Open(path, OpenMode::kRead, /*follow=*/false);
   const auto stat = file.ok() ? (*file)->Stat() : Result<FileStat>(file.status());
@@ -84,8 +85,8 @@ std::string HolderText(FileSystem& fs, const std::string& path) {
                      TimeText(intent.wall_time_ns));
 }
 
-// Pauses between tries: short at first, then each half as long again, up to a time after which network file systems look
-// again what other nodes have done (most of them a second).
+// Pauses between attempts. The first is short, and each is half as long again as the one before, up to 1.5 s. Most network
+// file systems notice changes by other nodes within a second.
 class Patience {
  public:
   using Clock = std::chrono::steady_clock;
@@ -102,8 +103,8 @@ class Patience {
   Clock::duration pause_ = std::chrono::milliseconds(5);
 };
 
-// Opened to be locked, and made first if `create` says how. Null: others make it and remove it. What another node has written is not
-// read from the pages of this one.
+// Opens the sidecar, and creates it first if `create` is given. Returns null if other processes keep creating and removing
+// it. Pages in memory that another node may have changed are not used.
 Result<std::shared_ptr<File>> OpenToLock(FileSystem& fs, const std::string& path, File* data, const EmptySidecar* create) {
   auto file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
   if (file.status().code() == Code::kNotFound && create != nullptr) {
@@ -118,14 +119,15 @@ Result<std::shared_ptr<File>> OpenToLock(FileSystem& fs, const std::string& path
 
 }  // namespace
 
-// Only bits are taken away. The owner and the group stay.
+// Only clears permission bits. Owner and group stay.
 Status NarrowAccess(File& sidecar, File& data) {
   LZY_ASSIGN_OR_RETURN(const FileStat have, sidecar.Stat());
   LZY_ASSIGN_OR_RETURN(const FileStat want, data.Stat());
   LZY_ASSIGN_OR_RETURN(const Acl have_acl, sidecar.AccessAcl());
   LZY_ASSIGN_OR_RETURN(const Acl want_acl, data.AccessAcl());
-  // As File::CopyAccess has it: of a file with another group its members are "others". An ACL that is not that of the
-  // data grants nothing. If the sidecar has none, it gets what is left without the ACL of the data.
+  // As in File::CopyAccess, members of a file's group count as "others" for a sidecar with another group. An ACL that is not
+  // that of the data grants nothing. If the sidecar has no ACL, it gets the permissions that remain without the ACL of the
+  // data.
   std::uint32_t allowed = want.mode;
   if (have_acl != WithoutExecute(want_acl)) allowed = have_acl.empty() ? NarrowedMode(allowed, want_acl) : 0;
   if (have.gid != want.gid) allowed = ModeForOtherGroup(allowed);
@@ -134,7 +136,7 @@ Status NarrowAccess(File& sidecar, File& data) {
   return sidecar.SetAccess((have.mode & 0600) | (have.mode & allowed), have.uid, have.gid);
 }
 
-// Nothing but the temporary is removed: a name that somebody else has given is his.
+// Removes only `temporary`, because `path` may be the sidecar of another process.
 Status GiveName(FileSystem& fs, const std::string& temporary, const std::string& path, bool replace) {
   const auto rename = [&]() -> Result<bool> {
     if (!replace) return fs.RenameIfAbsent(temporary, path);
@@ -154,26 +156,26 @@ Status MakeSidecar(FileSystem& fs, const std::string& path, File& data, const Em
   return PutEmpty(fs, path, data, empty, /*replace=*/false);
 }
 
-// Waits by trying again, since a lock that is waited for could be on a file that has lost its name meanwhile. It tries on the
-// same descriptor as long as the name means that file: a server that keeps the lock of a descriptor which was closed, or of
-// a process that was killed, may keep it for as long as others open the file again and again.
+// Waits by trying again, because the locked file may have lost its name meanwhile. Uses the same descriptor while the name
+// means that file: a server may keep the lock of a closed descriptor, or of a killed process, as long as others open the
+// file again and again.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const EmptySidecar* create, std::uint32_t timeout_seconds,
                                              std::shared_ptr<File>* ruins, std::shared_ptr<File> held) {
   constexpr std::chrono::milliseconds kSeenLate{2500};
   Patience patience{std::chrono::seconds(timeout_seconds)}, late{kSeenLate};
-  std::shared_ptr<File> file = std::move(held);  // to lock what one has locked changes nothing
+  std::shared_ptr<File> file = std::move(held);  // locking it again does nothing
   bool replaced = false;
   for (;;) {
     if (!file) {
       LZY_ASSIGN_OR_RETURN(file, OpenToLock(fs, path, data, create));
     }
     Status locked = file ? file->Lock() : Status(Code::kBusy, "");
-    // Whoever had the lock until now may be on another node.
+    // The previous holder of the lock may be on another node.
     if (locked.ok()) locked = Refresh(*file);
-    // Another node has replaced or removed the file, and this one did not know that yet when it opened it.
+    // Another node has replaced or removed the file, and this node did not know it when it opened the file.
     const bool gone = locked.code() == Code::kNotFound;
-    // Not kNotFound: the name is there, so nobody may take the file for one without a sidecar.
+    // Not kNotFound: the name exists, so no caller may conclude that there is no sidecar.
     if (gone && late.is_over()) return {Code::kBusy, locked.message()};
     if (!locked.ok() && locked.code() != Code::kBusy && !gone) return locked;
     bool named = false;
@@ -181,7 +183,7 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
       LZY_ASSIGN_OR_RETURN(named, StillNamed(fs, path, *file));
     }
     if (locked.ok() && named) {
-      // Read under the lock, so that nothing in it is old.
+      // Load under the lock, so that nothing is out of date.
       auto sidecar = LoadSound(file);
       if (sidecar.ok() && data != nullptr) (void)NarrowAccess((*sidecar)->file(), *data);
       const bool ruined = IsRuined(sidecar.status());
@@ -190,7 +192,7 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
       if (!ruined || create == nullptr) return sidecar;
       LZY_RETURN_IF_ERROR(PutEmpty(fs, path, *data, *create, /*replace=*/true));
       file.reset();
-      if (!std::exchange(replaced, true)) continue;  // however little time there is
+      if (!std::exchange(replaced, true)) continue;  // try at least once more, even if the time is over
     }
     if (!named) file.reset();
     if (!gone && patience.is_over()) {
@@ -201,8 +203,8 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
   }
 }
 
-// The geometry is the smallest that the format accepts, and means nothing: a commit replaces all of it. The options are
-// recorded, so the first commit finds what the file was opened with.
+// The geometry is the smallest that the format accepts; the first commit replaces it. Options are recorded, so the first
+// commit finds those with which the file was opened.
 EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank) {
   EmptySidecar empty;
   SidecarContents& contents = empty.contents;

@@ -1,9 +1,9 @@
 #pragma once
-// Sidecars under their lock (docs/design/commit.md "Locks"), and those that are made only to be locked.
+// Locks sidecars (docs/design/commit.md §7), and creates empty ones to lock.
 //
-// Whoever changes a sidecar, or a dataset by it, holds the advisory lock of the sidecar's file. It goes with the
-// object that LockSidecar returns, or when the process dies. A sidecar may be replaced by another file at any time, so
-// the lock counts only if the name still leads to the file that was locked. Everything here is local.
+// A process that changes a sidecar, or the files of a dataset, holds the advisory lock on the sidecar's file. The lock lasts
+// as long as the Sidecar that LockSidecar returns. A commit may rename a new sidecar over the locked file, so the lock
+// counts only if the name still means this file. All functions are local.
 
 #include <cstdint>
 #include <map>
@@ -17,41 +17,44 @@
 
 namespace lzy {
 
-/// A sidecar before its first commit, which says of what file it is.
+/// The contents of a sidecar before its first commit.
 struct EmptySidecar {
-  SidecarContents contents;      ///< kind, uuid, name; sizes and roots zero
-  std::optional<Intent> intent;  ///< set in it from the start
+  SidecarContents contents;      ///< kind, uuid, name; sizes and roots are zero
+  std::optional<Intent> intent;  ///< the sidecar gets it before it gets its name
 };
 EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank);
 
-/// Sidecars' files that this rank has locked already, by path of the data file. A run that opens its dataset again goes on with them. If
-/// it let go of a lock to take it again, another process could come in between, and a server may hold a lock that was given up a while
-/// longer.
+/// Locked files of sidecars, by path of the data file. A run that opens its dataset again passes them on (ReleaseLocks). If it
+/// released a lock to take it again, another process could change the dataset in between, and a server may keep the released
+/// lock for a while.
 using HeldLocks = std::map<std::string, std::shared_ptr<File>>;
 
-/// Makes the sidecar `path` of the file `data` where there is none. Something that has the name stays, and is no failure.
+/// Creates the sidecar `path` of the file `data`, without a lock. Leaves an existing `path` as it is and succeeds.
 Status MakeSidecar(FileSystem& fs, const std::string& path, File& data, const EmptySidecar& empty);
 
-/// Opens the sidecar `path`, takes its lock, and makes sure that the name still means the file that was locked. With
-/// `create` (which needs `data`), that one is made where there is none, or only the ruins of one; any number of
-/// processes may do so at once. Where `data`, the file it belongs to, is given, access to the sidecar is made no wider
-/// than to that. Waits up to `timeout_seconds` for another holder, then kBusy naming it. kNotFound: no such sidecar.
-/// Ruins that are not replaced are an error, but the lock on them can be kept: their file is put into `ruins`.
-/// `held`: a file that this run has locked already. If it still has the name, it is used, and loaded again.
+/// Opens the sidecar `path` and locks it. Checks that `path` still means the locked file, then loads the sidecar.
+///  - `data`: the data file, or null. If given, access to the sidecar is narrowed (NarrowAccess).
+///  - `create`: if not null, the sidecar is created if it is missing, and replaced if it is ruined. Needs `data`. Any number
+///    of processes may do this at once.
+///  - `timeout_seconds`: how long to wait for another holder of the lock. kBusy after that; the message names the holder.
+///  - `ruins`: if not null and `create` is null, gets the locked file of a sidecar that is ruined or unreadable. The call
+///    fails all the same.
+///  - `held`: a file that this process has locked, or null. If `path` still means this file, it is loaded again, and its lock
+///    is kept. Else its lock is released.
+/// Errors: kNotFound if there is no sidecar, kBusy, and those of Sidecar::Load.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const EmptySidecar* create, std::uint32_t timeout_seconds,
                                              std::shared_ptr<File>* ruins = nullptr, std::shared_ptr<File> held = nullptr);
 
-/// Gives a sidecar that is whole and durable under `temporary` its name `path`, and makes that durable. `replace`: over
-/// whatever has the name. Otherwise, if something has it, that stays, and is no failure. Nothing is left under
-/// `temporary`.
+/// Renames the complete, synced sidecar `temporary` to `path` and syncs the directory. With `replace`, overwrites `path`.
+/// Without, leaves an existing `path` as it is and succeeds. Afterwards `temporary` does not exist, also after a failure.
 Status GiveName(FileSystem& fs, const std::string& temporary, const std::string& path, bool replace);
 
-/// Whether this, of loading a sidecar, says that there is something under its name which is no usable sidecar.
+/// True if `loading` (a status of Sidecar::Load) means that something has the name, but is not a usable sidecar.
 bool IsRuined(const Status& loading);
 
-/// Parity reveals data: whoever was shut out of the file since its sidecar was made is shut out of that, too. The
-/// owner keeps what he has. Only the owner may do it.
+/// Narrows the access of group and others to `sidecar` to the access that they have to `data`, because parity reveals data.
+/// Never grants access. Fails unless the process runs as the owner of the sidecar or as the superuser.
 Status NarrowAccess(File& sidecar, File& data);
 
 }  // namespace lzy

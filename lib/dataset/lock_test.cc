@@ -1,4 +1,4 @@
-// Locks on sidecars, and their making, by many at once. Files are real: the races are between system calls.
+// Many threads and processes lock and create sidecars at once. Files are real, because the races are between system calls.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -31,7 +31,8 @@ class LockTest : public ::testing::Test {
   static EmptySidecar Empty() { return NewSidecar(Options(), DatasetKind::kShared, "f", 0); }
   std::uint32_t ModeOf(const std::string& path) { return fs_.Stat(path)->mode; }
 
-  /// Has `threads` lock the sidecar at once, each wanting to make it; all must come to hold the same one, one at a time.
+  /// Locks the sidecar from `threads` at once; each creates it if it is missing. All must get the same sidecar, one at a
+  /// time.
   void LockByMany(int threads) {
     std::atomic<int> holders{0};
     std::mutex mutex;
@@ -103,7 +104,7 @@ TEST_F(LockTest, ATimeoutNamesTheHolderOfTheLock) {
   EXPECT_GE(since, TimeText(now - std::int64_t{86400} * 1'000'000'000)) << message;
 }
 
-/// Counts how often files are opened for writing. Each of the first `stale` of these is one that another node has replaced.
+/// Counts how often files are opened for writing. The first `stale` of these files were replaced by another node.
 class LateFiles final : public PassingFileSystem {
  public:
   LateFiles(FileSystem& fs, int stale) : PassingFileSystem(fs), stale_(stale) {}
@@ -124,7 +125,7 @@ class LateFiles final : public PassingFileSystem {
   int opened_ = 0;
 };
 
-// A server that keeps the lock of a closed descriptor may do so for as long as others open the file.
+// A server may keep the lock of a closed descriptor as long as others open the file.
 TEST_F(LockTest, WhoWaitsDoesNotOpenTheSidecarAgainAndAgain) {
   WriteFile(data_, Bytes(100));
   auto data = Data();
@@ -157,7 +158,7 @@ TEST_F(LockTest, TheSidecarGetsTheModeOfTheFile) {
   ASSERT_EQ(chmod(data_.c_str(), 0640), 0);
   ASSERT_OK(LockSidecar(fs_, sidecar_, data.get(), nullptr, 1));
   EXPECT_EQ(ModeOf(sidecar_), 0640u);
-  // What the owner may do with the file does not keep him from working on the sidecar.
+  // The owner's own permissions for the file do not keep him from writing the sidecar.
   ASSERT_EQ(chmod(data_.c_str(), 0400), 0);
   ASSERT_OK(LockSidecar(fs_, sidecar_, data.get(), nullptr, 1));
   EXPECT_EQ(ModeOf(sidecar_), 0600u);
@@ -182,7 +183,7 @@ TEST_F(LockTest, VerifyAndRepairNarrowTheSidecarToo) {
   EXPECT_EQ(ModeOf(sidecar_), 0600u);
 }
 
-// As two lzy-protect of one file: either makes it, or finds it made.
+// Like two runs of lzy-protect on one file: each may create the sidecar or find it.
 TEST_F(LockTest, TwoThreadsProtectAFileForTheFirstTime) {
   Rng rng(1);
   WriteFile(data_, RandomBytes(rng, 1 << 20));

@@ -1,4 +1,4 @@
-// A run takes the lock of a sidecar once, and keeps it to the end, also where it opens its dataset again.
+// A run takes the lock of a sidecar once, and keeps it to the end, even if it opens its dataset again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class LocksKept : public MemoryDatasetTest {
     ASSERT_OK(Protect(Here(), ref_, {}).status);
     fs_.lockings.clear();
   }
-  /// Times that the files of sidecars (and others) were locked by one run: the most of one file.
+  /// How often the run locked the file that it locked most often.
   int MostLockings() {
     int most = 0;
     for (const auto& [inode, times] : fs_.lockings) most = std::max(most, times);
@@ -44,7 +44,7 @@ TEST_F(LocksKept, ByACommitThatMakesTheSidecars) {
   }
 }
 
-// It removes the sidecars that it made, under their locks.
+// The commit removes the sidecars that it created, under their locks.
 TEST_F(LocksKept, ByACommitThatFails) {
   for (const std::uint32_t members : {0u, 4u}) {
     Make(members);
@@ -61,8 +61,8 @@ TEST_F(LocksKept, ByACommitThatFails) {
   }
 }
 
-// A plain restore first assumes that nothing but whole members is lost. Where a block that it rebuilds from has rot, it opens the set
-// again.
+// A plain restore first assumes that only whole members are lost. If it finds rot in a block that it rebuilds from, it opens
+// the set again.
 TEST_F(LocksKept, ByARestoreThatHasToLookAgain) {
   for (std::uint64_t at = 0; at < 3000; at += 512) {
     Protected(6);
@@ -76,7 +76,7 @@ TEST_F(LocksKept, ByARestoreThatHasToLookAgain) {
   }
 }
 
-// Nothing is damaged, but the mode changed. That is recorded by a commit.
+// Nothing is damaged, but the mode changed. The repair records it with a commit.
 TEST_F(LocksKept, ByARepairThatRecordsAccess) {
   for (const std::uint32_t members : {0u, 4u}) {
     Protected(members);

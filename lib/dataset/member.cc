@@ -1,5 +1,5 @@
-// The owner's look at one member: data, sidecar, spare, parts, in this order. Absence and damage become facts of the
-// Summary. Errors are only what keeps anybody from looking: I/O trouble, a lock that is held, a newer format.
+// Opens one member on its owner: data, sidecar, spare, parts, in this order. A missing or damaged file becomes a fact of the
+// Summary. Errors are only what prevents opening at all: I/O errors, a lock that another process holds, a newer format.
 
 #include "dataset/member.h"
 
@@ -16,7 +16,7 @@
 namespace lzy {
 namespace {
 
-// A sidecar may be renamed between finding and opening it. So often it is looked for again.
+// How often to look for a sidecar again that was renamed between finding and opening it.
 constexpr int kLooks = 5;
 
 // One call of OpenMember.
@@ -46,13 +46,15 @@ class MemberOpener {
     return Status::Ok();
   }
 
-  // A directory, a FIFO or a link has its name. So the file is lost; what is there stays (Mender::MakeWayFor).
+  // True if a directory, a FIFO or a link has the name of the file. Then the file is lost. lzy does not touch what is there
+  // (Mender::MakeWayFor).
   bool IsReplaced() const {
     const auto there = fs_.Stat(path_, /*follow=*/shared_);
     return there.ok() && there->type != FileStat::Type::kRegular;
   }
 
-  // Of a lost member: what has its name is another member's, which locks it.
+  // True if the data file is lost and `sidecar`, which has its name, is the sidecar of another member. The owner of that
+  // member locks it.
   bool IsOfAnotherMember(const std::string& sidecar) const {
     if (!write_ || shared_ || view_.data) return false;
     const auto peek = PeekSidecar(fs_, sidecar);
@@ -60,12 +62,12 @@ class MemberOpener {
            !PatternFromTail(path_, peek->name, peek->rank);
   }
 
-  // To write, under its lock. Readers take no lock: a sidecar is replaced by a rename, or updated copy by copy.
+  // With write_, takes the lock. Readers need none: a sidecar is replaced by a rename, or updated copy by copy.
   Status OpenItsSidecar() {
     auto found = FindSidecar(fs_, path_);
     if (found.ok() && IsOfAnotherMember(*found)) found = Status(Code::kNotFound, path_);
     sidecar_ = found.status();
-    // Somebody may give it another name just now.
+    // Another process may rename the sidecar meanwhile.
     for (int again = 0; found.ok(); ++again) {
       s_.sidecar_path = *found;
       sidecar_ = write_ ? LockSidecar(fs_, *found, view_.data.get(), nullptr, context_.options.timeout_seconds,
@@ -76,7 +78,7 @@ class MemberOpener {
     }
     found_ = found.ok();
     if (!found_ && found.status().code() != Code::kNotFound) return found.status();
-    // Whoever had the lock until now may have changed the file.
+    // The previous holder of the lock may have changed the file.
     if (write_ && view_.data) {
       LZY_ASSIGN_OR_RETURN(s_.stat, view_.data->Stat());
     }
@@ -88,7 +90,7 @@ class MemberOpener {
     return held ? std::move(held.mapped()) : nullptr;
   }
 
-  // To look at, a spare will do.
+  // Readers use a spare if the sidecar is lost or outdated.
   Status TakeSpare() {
     if (write_ || !shared_) return Status::Ok();
     const bool outdated = sidecar_.ok() && (*sidecar_)->contents().superblock.parted() &&
@@ -106,20 +108,21 @@ class MemberOpener {
     return Status::Ok();
   }
 
-  // Whether there is a sidecar, and whether it can be used. One that is not keeps its lock (FileView::held), so that
-  // nobody replaces it while this rank works on the dataset. Without its seal a sidecar proves nothing, so with a key,
-  // ruins count as unsealed.
+  // Decides whether there is a usable sidecar. Keeps the lock of an unusable one (FileView::held), so that no other process
+  // replaces it during the operation. With a key, a ruined sidecar counts as unsealed, because without a seal it proves
+  // nothing.
   Status Judge() {
     if (!stands_in_ && (!found_ || sidecar_.status().code() == Code::kNotFound)) return TellWhyNone();
     Status sound = sidecar_.ok() ? CheckContents((*sidecar_)->contents()) : sidecar_.status();
-    // The sidecar of a member of a set has a rank, too. It says what was committed of this file.
+    // Only in a sidecar of a shared file, a rank other than 0 means a part. The sidecar of a member has a rank, too.
     const Superblock* sb = sound.ok() ? &(*sidecar_)->contents().superblock : nullptr;
     const bool is_part = sb != nullptr && shared_ && sb->rank != 0 && sb->kind == DatasetKind::kShared;
     if (is_part) sound = {Code::kCorrupt, "is a part of a file's parity, and not its sidecar"};
     const Status unsealed = sound.ok() && !stands_in_ ? (*sidecar_)->Unseal(context_.options.key) : Status::Ok();
     if (sound.ok() && unsealed.ok()) return Accept();
     if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) return sound;
-    // The other members of a set still know what this one was. Of a shared file nobody does, as long as the device fails.
+    // The other members of a set know what this sidecar contained. For a shared file, nothing else does while the device
+    // fails.
     const bool unreadable = sound.code() == Code::kUnreadable;
     if (unreadable && shared_) return sound;
     if (!unsealed.ok()) {
@@ -136,7 +139,7 @@ class MemberOpener {
     return Status::Ok();
   }
 
-  // Most often there is nothing. Something else under the name should be told.
+  // Usually nothing has the name of the sidecar. If something else has it, says so.
   Status TellWhyNone() {
     LZY_ASSIGN_OR_RETURN(s_.sidecar_path, SidecarPath(path_));
     const auto there = fs_.Stat(s_.sidecar_path, /*follow=*/false);
@@ -153,8 +156,7 @@ class MemberOpener {
     return Status::Ok();
   }
 
-  // A usable sidecar: what it says becomes part of the facts. A spare takes no room beside the file, so it counts as
-  // none.
+  // Takes the facts of a usable sidecar. A spare uses no space beside the file, so its size is 0.
   Status Accept() {
     view_.sidecar = std::move(sidecar_).value();
     LZY_RETURN_IF_ERROR(TellSidecar(view_, s_));
@@ -163,7 +165,7 @@ class MemberOpener {
     return s_.superblock.parted() ? OpenItsParts() : Status::Ok();
   }
 
-  // The parity of a file with device directories is in parts there, and none of it beside the file.
+  // All parity of a file with device directories is in its parts.
   Status OpenItsParts() {
     s_.part_base = std::exchange(s_.parity_base, 0);
     s_.part_paths = PartPaths(fs_, view_.sidecar->contents().info.parts, context_.options.device_dirs);
@@ -186,7 +188,7 @@ class MemberOpener {
   FileView& view_;
   HeldLocks* const held_locks_;
   Summary s_;
-  bool found_ = false;  // where the sidecar is
+  bool found_ = false;  // FindSidecar found a sidecar
   Result<std::unique_ptr<Sidecar>> sidecar_{Code::kNotFound, ""};
   bool stands_in_ = false;  // sidecar_ is a spare
 };
@@ -196,7 +198,7 @@ class MemberOpener {
 Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const std::string& path, bool write) {
   const bool follow = kind == DatasetKind::kShared;
   auto file = OpenRefreshed(fs, path, write ? OpenMode::kReadWrite : OpenMode::kRead, follow);
-  // Restoring parity of a read-only file needs no more than reading it; a repair will say what it lacks.
+  // To restore parity, it is enough to read the file. A repair of data reports what it cannot write.
   if (!file.ok() && write && file.status().code() == Code::kIo) return fs.Open(path, OpenMode::kRead, follow);
   return file;
 }
@@ -224,7 +226,7 @@ Status TellSidecar(const FileView& view, Summary& s) {
   return Status::Ok();
 }
 
-// The stamp is a part of the superblock, so it travels with that.
+// The stamp travels as a part of the superblock.
 void Fill(FileView& view, const Summary& s) {
   static_cast<FileFacts&>(view) = s;
   view.seen = s.present || s.fault != SidecarFault::kMissing;

@@ -14,8 +14,8 @@
 namespace lzy {
 namespace {
 
-// By device, as a node may have a file system mounted twice: these mounts have page caches of their own. A rank that cannot
-// tell counts as one that has its own.
+// Includes the device number, because two mounts of one file system on a node have two page caches. A rank that cannot stat
+// its file counts as having a page cache of its own.
 std::string PageCacheOf(File* file, int rank) {
   const auto stat = file == nullptr ? Result<FileStat>(Code::kNotFound, "") : file->StatAtOpening();
   return stat.ok() ? fmt::format("{} device {}", ThisNode(), stat->device) : fmt::format("rank {}", rank);
@@ -38,10 +38,10 @@ Result<PageCaches> OfShared(Communicator& comm, FileView& file) {
   return PageCaches{.several = true, .seen_by = {}};
 }
 
-// More of them would ask a server of thousands of nodes too much.
+// The most ranks that stat one member. With more, thousands of nodes would put too much load on a server.
 constexpr std::size_t kMostLooks = 1 + 8;
 
-// By whom each member is looked at: its owner, and the first rank of each other view that sees it.
+// By member, the ranks that stat it: its owner, and the first rank of each other view that sees it.
 std::map<std::uint32_t, std::vector<int>> LookersOf(const DatasetView& view, const std::vector<std::string>& views,
                                                     const std::vector<std::vector<std::uint32_t>>& seen_by) {
   std::map<std::uint32_t, std::vector<int>> lookers;
@@ -63,8 +63,8 @@ std::map<std::uint32_t, std::vector<int>> LookersOf(const DatasetView& view, con
   return lookers;
 }
 
-// Processes of one view have one page cache of each path. Of others this is not looked at member by member, which would be an
-// operation for each of them on every rank.
+// Processes with the same view (FileSystem::View) have the same page cache for each path. Different views are not compared
+// member by member: that would cost every rank an operation for each member.
 Result<PageCaches> OfSet(FileSystem& fs, Communicator& comm, DatasetView& view) {
   std::string mine;
   (void)NoThrow([&] { mine = fs.View(); });

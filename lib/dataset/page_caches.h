@@ -1,9 +1,9 @@
 #pragma once
-// Which files other ranks may have written through another page cache than this rank's (docs/design/commit.md §5, "Pages of several
-// nodes"). A page cache is that of one mount on one node: what one process puts there, every other one finds.
+// Finds files that ranks may have written through several page caches (docs/design/commit.md §5, "Pages of several nodes").
+// All processes that use one mount on one node share a page cache.
 //
-// Not by the kind of file system: no list of these is ever complete, and an option of a mount decides as much. By who may
-// have written: if all ranks use one page cache, what they wrote is there.
+// The kind of file system does not decide: no list of kinds is complete, and mount options matter as much. What decides is
+// who may have written. If all ranks share one page cache, it has all that they wrote.
 
 #include <map>
 
@@ -12,21 +12,22 @@
 
 namespace lzy {
 
+/// The result of ReadPastStalePages; the same on every rank.
 struct PageCaches {
-  /// Of a shared file, the ranks have several. Agreed.
+  /// The file is shared, and the ranks have several page caches.
   bool several = false;
-  /// Members of a set that ranks with several page caches see, and of which nobody says who wrote them: the rank of each one, and the
-  /// ranks of the communicator that are to look at it for all. One is its owner; of each other page cache there is one, up to eight. Agreed.
+  /// By rank of the member: the ranks of the communicator that compare what they see of it (SeeMembersAlike). They are the
+  /// owner and one rank of each other page cache, up to eight. Only members that have several page caches and no known
+  /// writer are listed.
   std::map<std::uint32_t, std::vector<int>> seen_by;
 };
 
-/// For a commit: makes readings of the data files of `view` go past the page cache (storage/past_cache.h) where ranks have
-/// several page caches of a file, and one of them may have pages that are older than what another one wrote.
-///  - A shared file: all ranks may have written any byte. (Not even a rank's own writes are surely in its cache: MPI lets
-///    other ranks write the data of collective calls.)
-///  - Members of a set: only if it is not said who wrote them (`written_by_owner` is false), and several ranks see them. The
-///    owner's own writes are in its cache.
-/// Who wrote has synced before; ranks open the files after that. Collective over `comm`.
+/// For a commit: makes reads of the data files of `view` go past the page cache (storage/past_cache.h), if the page cache of
+/// this rank may have pages that are older than what another rank wrote.
+///  - Shared file: if the ranks have several page caches. Any rank may have written any byte. Not even a rank's own writes
+///    are surely in its cache, because MPI lets other ranks write the data of collective calls.
+///  - Members of a set: only if `written_by_owner` is false, and ranks with another page cache see the member.
+/// The ranks must have synced what they wrote before the view was opened. Collective over `comm`.
 Result<PageCaches> ReadPastStalePages(FileSystem& fs, Communicator& comm, bool written_by_owner, DatasetView& view);
 
 }  // namespace lzy

@@ -1,4 +1,4 @@
-// Sets on the disks of several nodes, of which a command sees some: what it does not see is not lost.
+// Sets on the disks of several nodes. A command that runs on some of them must not take members of the others for lost.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class PartialSight : public ::testing::Test {
     for (std::uint32_t rank = 0; rank < kOneEach; ++rank) DiskOf(fmt::format("n{}", rank)).Put(MemberName(rank), content_[rank], kWrittenLongAgo);
     ASSERT_OK(On({"n0", "n1", "n2", "n3"}, [](const Context& c, const DatasetRef& set) { return Protect(c, set, {}); }).status);
   }
-  /// What the ranks on these nodes report, of the members that each sees.
+  /// Runs `work` on these nodes. Each rank sees the members on its node.
   DatasetReport On(const NodeNames& nodes, const std::function<DatasetReport(const Context&, const DatasetRef&)>& work) {
     std::vector<MemoryFileSystem*> disks;
     for (const std::string& node : nodes) disks.push_back(&DiskOf(node));
@@ -131,7 +131,7 @@ TEST_F(PartialSight, ANewNodeTakesThePlaceOfALostOne) {
   EXPECT_EQ(restored.state, DatasetState::kRestored) << Text(restored);
   EXPECT_EQ(DiskOf("n4").At(MemberName(2)).bytes, content_[2]);
   EXPECT_EQ(ExitCodeOf(VerifyOn({"n0", "n1", "n3", "n4"})), 0);
-  // The member was not written on n4, but is there: that does not make the file system a shared one.
+  // The member was written on another node but is on n4. That does not make the file system shared.
   ExpectNothingIsKnownOf(VerifyOn({"n4", "n0"}), {"s.1 on n1", "s.3 on n3"});
 }
 
@@ -221,7 +221,7 @@ TEST_F(PartialSight, GroupsOfWhichNothingIsSeen) {
   EXPECT_EQ(Image(), before);
   Lose("n1");
   Lose("n3");
-  // As many nodes as before: then what nobody sees is lost, and with it a whole group.
+  // The command runs on as many nodes as before. Then members that no rank sees are lost, and with them a whole group.
   Lose("n2");
   EXPECT_EQ(ExitCodeOf(RestoreOn({"n0", "n4", "n5", "n6"})), 2);
 }

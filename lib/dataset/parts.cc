@@ -1,9 +1,11 @@
-// Parts of a file's parity in device directories. Names in a sidecar are not to be trusted, since whoever can write it
-// can name any file. So before a part is written, it must be of the encoding that the sidecar tells of (IsOurs).
+// Parts of a file's parity in device directories.
 //
-// Order of steps in a commit: the parts of a new encoding are made and filled before the sidecar that names them
-// counts. Those of the old encoding are removed afterwards. So a sidecar that counts never names parts that were never
-// there. Parts that no sidecar names are debris, which lzy-info --prune removes.
+// Names in a sidecar are not trusted: a user who can write the sidecar can name any file. So lzy writes to a part only if
+// the part is of the encoding that the sidecar names (IsOurs).
+//
+// A commit makes and fills the parts of a new encoding before the sidecar that names them counts. It removes the parts of
+// the old encoding afterwards. So a sidecar that counts never names parts that did not exist. lzy-info --prune removes parts
+// that no sidecar names.
 
 #include "dataset/parts.h"
 
@@ -26,8 +28,8 @@
 namespace lzy {
 namespace {
 
-/// A part whose directory is gone, or its disk or server: not one that nobody but the guard of hostile directories
-/// keeps from us.
+/// True if opening failed because the part, its directory, its disk or its server is gone. False if only permissions, or the
+/// guard against hostile directories, prevent opening.
 bool IsGone(const Status& opening, const std::string& path) {
   if (opening.code() == Code::kNotFound || opening.code() == Code::kInvalidArgument) return true;
   if (opening.code() != Code::kIo) return false;
@@ -37,32 +39,32 @@ bool IsGone(const Status& opening, const std::string& path) {
   return false;
 }
 
-/// Whether `peek` is of a sidecar, or part, of the encoding that `contents` tells of.
+/// True if `peek` is of a sidecar or part of the encoding of `contents`.
 bool IsOf(const Peek& peek, const SidecarContents& contents) {
   return peek.uuid == contents.superblock.uuid && peek.parts.id == contents.info.parts.id;
 }
 
-/// Whether what has a part's name is of this encoding: whoever can write a sidecar can name any other file of lzy's in
+/// True if the file at `path` is a part of this encoding. A user who can write a sidecar can name any other file of lzy in
 /// it.
 bool IsOurs(FileSystem& fs, const std::string& path, const SidecarContents& contents, std::uint32_t owner) {
   if (const auto peek = PeekSidecar(fs, path); peek.ok()) return IsOf(*peek, contents);
   const auto stat = fs.Stat(path, /*follow=*/false);
-  return stat.ok() && stat->uid == owner;  // ruins of its metadata
+  return stat.ok() && stat->uid == owner;  // a part with ruined metadata
 }
 
 bool IsThere(FileSystem& fs, const std::string& path) {
   return fs.Stat(path, /*follow=*/false).ok();
 }
 
-/// As the superblock of part `part` says it.
+/// The contents of `home` as part `part` records them.
 SidecarContents OfPart(const SidecarContents& home, std::size_t part) {
   SidecarContents contents = home;
   contents.superblock.rank = static_cast<std::uint32_t>(part) + 1;
   return contents;
 }
 
-/// How surely this is a spare of the sidecar of the file that `data_path` (without symbolic links) is now; 0: it is
-/// not. A name alone says nothing: another file may have had it.
+/// How surely `peek` is a spare for the file that `data_path` (without symbolic links) is now: 3 is best, 0 means it is
+/// none. The path alone is no evidence: another file may have had it.
 int IsSpareOf(const Peek& peek, const std::string& data_path, const FileStat& file) {
   const Stamp& stamp = peek.stamp;
   if (!peek.committed || peek.kind != DatasetKind::kShared || peek.parts.directories.empty()) return 0;
@@ -72,7 +74,7 @@ int IsSpareOf(const Peek& peek, const std::string& data_path, const FileStat& fi
   return MayBe(file, stamp) ? 1 : 0;
 }
 
-/// Whether the sidecar of the file `home` says that it is of this encoding; none where that cannot be told.
+/// True if the sidecar of the file `home` names this encoding. nullopt if that cannot be found out.
 std::optional<bool> Claims(FileSystem& fs, const std::string& home, const Uuid& uuid, std::uint64_t id) {
   const auto path = SidecarPath(home);
   if (!path.ok()) return std::nullopt;
@@ -82,8 +84,8 @@ std::optional<bool> Claims(FileSystem& fs, const std::string& home, const Uuid& 
   return std::nullopt;
 }
 
-/// Whether another file's sidecar, the one for which it was made, is there: that of a hard link, or of what this is a
-/// copy of.
+/// True if the file for which the part was made still has its sidecar, and that file is not `data_path`. Then `data_path` is
+/// a hard link to it or a copy of it.
 bool IsClaimed(FileSystem& fs, const Peek& part, const std::string& data_path) {
   return part.parts.home != data_path && Claims(fs, part.parts.home, part.uuid, part.parts.id) == true;
 }
@@ -97,7 +99,7 @@ Status NoDirectory(const std::string& directory, std::size_t part, std::size_t c
                                  "directories are now", directory, part, count)};
 }
 
-// Its parity stays.
+// Writes the metadata of a part, and leaves its parity as it is.
 Status RenewPart(FileSystem& fs, Sidecar& home, const std::string& path, std::size_t part) {
   SidecarContents own = OfPart(home.contents(), part);
   LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
@@ -127,7 +129,7 @@ Result<std::vector<std::string>> ResolveDirectories(FileSystem& fs, const Option
   return real;
 }
 
-// The recorded place goes first, so that option device-dirs is needed only if a directory has moved.
+// The recorded path goes first, so option device-dirs is needed only if a directory has moved.
 std::vector<std::string> PartPaths(FileSystem& fs, const Parts& parts, const std::vector<std::string>& named) {
   std::vector<std::string> paths;
   for (std::size_t d = 0; d < parts.directories.size(); ++d) {
@@ -138,7 +140,7 @@ std::vector<std::string> PartPaths(FileSystem& fs, const Parts& parts, const std
   return paths;
 }
 
-// A directory that is gone is what parity is for, so reading goes on without its part.
+// Parity exists for the loss of a directory, so readers go on without its part.
 Result<std::unique_ptr<PartedFile>> OpenParts(FileSystem& fs, Sidecar& sidecar, const std::vector<std::string>& paths, bool write) {
   LZY_ASSIGN_OR_RETURN(const FileStat home, sidecar.file().Stat());
   const SidecarContents& contents = sidecar.contents();
@@ -157,7 +159,7 @@ Result<std::unique_ptr<PartedFile>> OpenParts(FileSystem& fs, Sidecar& sidecar, 
   return std::make_unique<PartedFile>(sidecar.path(), std::move(files), sidecar.ParityFileOffset(0), contents.superblock.unit);
 }
 
-// In the order of what the user has to know first.
+// The reason that the user must know first comes first.
 std::string WhyNotMended(FileSystem& fs, const std::string& data_path, Sidecar& sidecar, const std::vector<std::string>& paths,
                          std::size_t part) {
   const SidecarContents& contents = sidecar.contents();
@@ -177,7 +179,7 @@ std::string WhyNotMended(FileSystem& fs, const std::string& data_path, Sidecar& 
   return fs.Stat(directory).ok() ? "" : NoDirectory(directory, part, paths.size()).message();
 }
 
-// Created with its final size: parity of blocks that are never written is zero.
+// Parts are created with their final size: parity of blocks that are never written is zero.
 Status CreateParts(FileSystem& fs, const SidecarContents& shape, Sidecar& home, const std::vector<std::string>& paths,
                    std::vector<std::string>* made) {
   for (std::size_t d = 0; d < paths.size(); ++d) {
@@ -198,12 +200,12 @@ Status RenewParts(FileSystem& fs, Sidecar& home, const std::vector<std::string>&
   for (std::size_t d = 0; d < paths.size(); ++d) {
     if (paths[d].empty()) continue;
     const Status renewed = RenewPart(fs, home, paths[d], d);
-    if (first_failure.ok()) first_failure = renewed;  // a spare is worth most where another part is lost
+    if (first_failure.ok()) first_failure = renewed;  // continue: spares matter most when another part is lost
   }
   return first_failure;
 }
 
-// Compared by roots and the hash of the info record. These cover all else.
+// Compares the roots and the hash of the info record, which cover everything else.
 std::vector<MetadataDamage> CheckPart(FileSystem& fs, const SidecarContents& contents, const std::string& path, std::uint32_t part) {
   const auto all = [&](const char* what) { return std::vector<MetadataDamage>{{0, 0, what, part + 1}}; };
   const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
@@ -218,7 +220,7 @@ std::vector<MetadataDamage> CheckPart(FileSystem& fs, const SidecarContents& con
   std::vector<MetadataDamage> damage = same ? (*loaded)->damage() : all("metadata of another commit");
   for (MetadataDamage& one : damage) {
     one.part = part + 1;
-    // Parts follow their sidecar, copy by copy. A commit that was cut off before it came to the end leaves the older ones.
+    // Parts are updated after their sidecar, copy by copy. A commit that was interrupted leaves older copies.
     const bool behind = have.uuid == want.uuid && have.generation < want.generation;
     one.unfinished = same ? one.what == kOlderSuperblock : behind;
   }
@@ -231,7 +233,7 @@ void RemoveParts(FileSystem& fs, const std::vector<std::string>& paths) {
   }
 }
 
-// Only if they are certainly this file's.
+// Removes parts only if they are certainly those of this file.
 void RemovePartsOf(FileSystem& fs, const std::string& data_path, const std::string& sidecar_path) {
   const auto sidecar = Sidecar::Load(fs, sidecar_path, OpenMode::kRead);
   const auto real = fs.RealPath(data_path);
@@ -250,21 +252,21 @@ void RemoveOurs(FileSystem& fs, Sidecar& sidecar, const std::vector<std::string>
 bool OwnsParts(FileSystem& fs, const std::string& data_path, const SidecarContents& contents) {
   const Parts& parts = contents.info.parts;
   if (parts.home == data_path) return true;
-  // Renamed, if it still is what was committed, and nothing is where it was.
+  // The file was renamed if it has the committed inode and birth, and no sidecar at the recorded path names these parts.
   const auto file = fs.Stat(data_path);
   const Stamp& stamp = contents.superblock.stamp;
   const bool renamed = file.ok() && file->birth_ns != 0 && stamp.birth_ns != 0 && MayBe(*file, stamp);
   return renamed && Claims(fs, parts.home, contents.superblock.uuid, parts.id) == false;
 }
 
-// The first that can be read completely wins, in the order of how sure it is, then how new.
+// Takes the first spare that can be read completely, in the order of certainty, then of generation.
 Result<std::unique_ptr<Sidecar>> FindSpare(FileSystem& fs, const std::string& data_path, const Options& options) {
   const Status none(Code::kNotFound, "no spare of its sidecar");
   if (options.device_dirs.empty()) return none;
   LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
   const auto file = fs.Stat(real);
   if (!file.ok()) return none;
-  std::multimap<std::pair<int, std::uint64_t>, std::string, std::greater<>> found;  // the surest, and then the newest, first
+  std::multimap<std::pair<int, std::uint64_t>, std::string, std::greater<>> found;  // by certainty, then generation; highest first
   for (const std::string& directory : options.device_dirs) {
     const auto names = fs.List(directory);
     if (!names.ok()) continue;
@@ -272,7 +274,7 @@ Result<std::unique_ptr<Sidecar>> FindSpare(FileSystem& fs, const std::string& da
       if (!name.starts_with(kPartPrefix)) continue;
       const std::string path = JoinPath(directory, name);
       const auto stat = fs.Stat(path, /*follow=*/false);
-      if (!stat.ok() || (stat->uid != file->uid && stat->uid != 0)) continue;  // nobody else says what the file should be
+      if (!stat.ok() || (stat->uid != file->uid && stat->uid != 0)) continue;  // spares of other users are not trusted
       const auto peek = PeekSidecar(fs, path);
       const int sure = peek.ok() && !IsClaimed(fs, *peek, real) ? IsSpareOf(*peek, real, *file) : 0;
       if (sure > 0) found.emplace(std::pair(sure, peek->generation), path);
@@ -283,7 +285,7 @@ Result<std::unique_ptr<Sidecar>> FindSpare(FileSystem& fs, const std::string& da
     if (!spare.ok() || !(*spare)->knows_all_leaves()) continue;
     if (!CheckContents((*spare)->contents()).ok()) continue;
     const Status unsealed = (*spare)->Unseal(options.key);
-    if (unsealed.code() == Code::kInvalidArgument) return unsealed;  // the file is sealed: nobody goes on without its key
+    if (unsealed.code() == Code::kInvalidArgument) return unsealed;  // the file is sealed, so the key is needed
     if (!unsealed.ok()) continue;
     (*spare)->StandIn();
     return spare;
@@ -309,16 +311,15 @@ bool IsOutdated(FileSystem& fs, const std::string& data_path, Sidecar& home, con
     return peek.ok() && peek->committed && IsOf(*peek, contents) && peek->generation > contents.superblock.generation;
   };
   if (std::ranges::any_of(paths, is_later)) return true;
-  // A commit that encoded everything anew removed these parts and made others. Only if some are gone does it pay to
-  // look for others in the directories.
+  // A commit that encoded everything anew removes these parts and makes others. So look for others only if some are gone.
   if (std::ranges::all_of(paths, [&](const std::string& path) { return IsThere(fs, path); })) return false;
   const auto spare = FindSpare(fs, data_path, WithItsDirectories(options, home));
   return spare.ok() && (*spare)->contents().superblock.uuid == contents.superblock.uuid && (*spare)->generation() > contents.superblock.generation;
 }
 
-// What is there is replaced only under its lock, and only if it is still what was looked at.
+// An existing sidecar is replaced only under its lock, and only if it is still the one that was examined.
 Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& data, const Options& given) {
-  if (given.device_dirs.empty()) {  // nearly always: then nothing but its superblock is looked at
+  if (given.device_dirs.empty()) {  // the usual case: then only the superblock is read
     const auto peek = FindAndPeek(fs, data_path);
     if (!peek.ok() || peek->parts.directories.empty()) return false;
   }
@@ -334,12 +335,12 @@ Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& 
   if (outdated && (*spare)->generation() <= (*there)->generation()) return false;
   LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(real));
-  // What is there is replaced under its lock, so that nothing newer is, which somebody else has made of it meanwhile.
+  // The lock makes sure that no newer sidecar is replaced that another process has made meanwhile.
   std::shared_ptr<File> ruins;
   std::unique_ptr<Sidecar> old;
   if (outdated) {
     const auto known = FindSidecar(fs, real);
-    if (!known.ok() || *known != path) return false;  // renamed: an epoch takes it along first
+    if (!known.ok() || *known != path) return false;  // the file was renamed: BeginEpoch renames its sidecar first
     LZY_ASSIGN_OR_RETURN(old, LockSidecar(fs, path, nullptr, nullptr, options.timeout_seconds));
     if (old->generation() != (*there)->generation() || old->contents().superblock.uuid != (*there)->contents().superblock.uuid) return false;
   } else if (there.status().code() != Code::kNotFound) {
@@ -355,7 +356,7 @@ Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& 
   Status built = NoThrow(build);
   if (!built.ok()) (void)fs.Remove(temporary);
   if (built.ok()) built = GiveName(fs, temporary, path, /*replace=*/ruins != nullptr || old != nullptr);
-  if (built.code() == Code::kNotFound) return false;  // somebody else has given it its name
+  if (built.code() == Code::kNotFound) return false;  // another process has renamed it
   LZY_RETURN_IF_ERROR(built);
   return true;
 }

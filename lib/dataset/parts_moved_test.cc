@@ -20,7 +20,7 @@ TEST_F(PartsTest, AMovedDirectoryIsFoundThroughTheOption) {
   MakeFile(30000);
   ASSERT_OK(ProtectIt().status);
   fs::remove_all(options_.device_dirs[2]);
-  // The data are mended all the same.
+  // The data are repaired all the same.
   const Bytes truth = ReadFile(path_);
   Rot(rng_, path_, 600, 10);
   const DatasetReport partly = RestoreIt(other_);
@@ -93,7 +93,7 @@ TEST_F(PartsTest, PartsFollowARenameAndAreRemovedWithTheirFile) {
   ASSERT_OK(Forget(PosixFileSystem(), path_));
   EXPECT_FALSE(fs::exists(IndexPath(path_)));
   for (const auto& directory : options_.device_dirs) EXPECT_TRUE(fs::is_empty(directory));
-  // Whose sidecar was removed by hand, nobody knows of.
+  // If the sidecar was removed by hand, nothing refers to the parts.
   ASSERT_OK(ProtectIt().status);
   fs::remove(path_);
   fs::remove(SidecarOf(path_));
@@ -113,7 +113,7 @@ TEST_F(PartsTest, CopyOfAFileAndItsSidecarDoesNotWriteToTheOriginalsParts) {
   fs::copy(SidecarOf(original), scratch_ / "copy/.LZY.f");
   path_ = scratch_ / "copy/f";
   EXPECT_EQ(StateOf(VerifyIt(other_)), "intact");
-  // It can be mended from the parity of both, but makes none there.
+  // The copy can be repaired from the parity of the original, but writes none there.
   Rot(rng_, path_, 600, 10);
   EXPECT_EQ(ExitCodeOf(VerifyIt(other_, true)), 0);
   Rot(rng_, Part(1), fs::file_size(Part(1)) - 200, 10);
@@ -124,7 +124,7 @@ TEST_F(PartsTest, CopyOfAFileAndItsSidecarDoesNotWriteToTheOriginalsParts) {
   EXPECT_THAT(partly.warnings, ::testing::Contains(::testing::HasSubstr("of which it is a copy")));
   EXPECT_EQ(Differences(parts, ImageOf(options_.device_dirs[1])), "");
   EXPECT_EQ(ReadFile(path_), ReadFile(original));
-  // An epoch of its own: parity of its own.
+  // After an epoch of its own, it has parity of its own.
   ASSERT_OK(SmallEpoch().status);
   EXPECT_EQ(Parts(1).size(), 2u);
   EXPECT_EQ(StateOf(VerifyIt(other_)), "intact");
@@ -146,7 +146,7 @@ TEST_F(PartsTest, CopyWhoseOriginalWasMovedOwnsNoParts) {
   fs::copy(SidecarOf(path_), scratch_ / "copy/.LZY.f");
   fs::rename(scratch_ / "run1", scratch_ / "run2");
   path_ = scratch_ / "copy/f";
-  // As a program under the layer comes to it, which makes the sidecar its own.
+  // As if a program under the layer had committed the file, which takes over the sidecar.
   ASSERT_OK(BeginEpoch(PosixFileSystem(), options_, path_, ""));
   ASSERT_OK(SmallEpoch().status);
   EXPECT_EQ(StateOf(VerifyIt(other_)), "intact");
@@ -157,7 +157,7 @@ TEST_F(PartsTest, CopyWhoseOriginalWasMovedOwnsNoParts) {
   const DatasetReport moved = VerifyIt(other_);
   EXPECT_EQ(StateOf(moved), "intact") << Text(moved);
   EXPECT_EQ(moved.root, made.root);
-  // The original itself owns its parts wherever it is.
+  // The original owns its parts under any path.
   fs::remove(Part(2));
   EXPECT_EQ(ExitCodeOf(VerifyIt(other_, true)), 0);
 }
@@ -173,7 +173,7 @@ TEST_F(PartsTest, PartsOfAnotherFileAreNotWritten) {
   options_.device_dirs = {scratch_ / "e0", scratch_ / "e1", scratch_ / "e2"};
   for (const auto& directory : options_.device_dirs) fs::create_directory(directory);
   ASSERT_OK(ProtectIt().status);
-  // One of its parts is another file's now.
+  // One of its parts now belongs to another file.
   fs::copy_file(part, Part(1), fs::copy_options::overwrite_existing);
   const Image before = ImageOf(options_.device_dirs[1]);
   const DatasetReport repaired = VerifyIt(other_, true);

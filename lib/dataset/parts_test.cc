@@ -1,4 +1,4 @@
-// Device directories: parity in parts, of which whole devices are lost with their data.
+// Device directories: parity in parts. Whole devices are lost together with their data.
 #include "dataset/parts.h"
 
 #include <gmock/gmock.h>
@@ -104,7 +104,7 @@ TEST_F(PartsTest, OnlyTouchedRowsAreWritten) {
       EXPECT_EQ(Part(0), part) << "in place";
     }
   }
-  // Lost between two epochs: all is made anew.
+  // The directory is lost between two epochs, so all parity is made again.
   fs::remove(Part(3));
   ASSERT_OK(SmallEpoch().status);
   EXPECT_EQ(StateOf(VerifyIt(other_)), "intact");
@@ -195,7 +195,7 @@ TEST_F(PartsTest, DataAreNotTakenForTrueWhereTheSidecarIsDestroyed) {
   fs::resize_file(SidecarOf(path_), 0);
   const Image before = ImageOf(scratch_.path());
   for (const int ranks : {1, 2}) {
-    // Nobody tells where the spares are.
+    // Without the option, lzy does not know where the spares are.
     const DatasetReport refused = On(ranks, [&](Communicator& comm) { return Protect({PosixFileSystem(), comm, other_}, Ref(), {}); });
     EXPECT_EQ(ExitCodeOf(refused), 4) << Text(refused);
     const DatasetReport found = ProtectIt(ranks);
@@ -230,7 +230,7 @@ TEST_F(PartsTest, CommitThatFailsLeavesNothing) {
   ASSERT_OK(protect().status);
   const auto before = names();
   options_.block_size = 1024;
-  // At each operation that concerns what is new, until there is none left.
+  // Fails each operation on new files in turn, until none is left.
   for (int fate = 0;; ++fate) {
     int operation = 0;
     files.fault = [&](MemoryFileSystem::Op, const std::string& path, std::uint64_t, std::uint64_t) {

@@ -1,6 +1,6 @@
-// Lost members are placed one after the other, each at the least cost. What is placed counts for those that follow.
-// Greedy, and not the best assignment of all: what matters is that ranks agree, and that no group is put together where
-// it need not be.
+// Places lost members one after the other, each at the least cost. A placed member counts for those that follow. This greedy
+// choice may not be the best assignment of all. What matters is that ranks agree, and that no group is brought together
+// without need.
 
 #include "dataset/placement.h"
 
@@ -16,8 +16,8 @@
 namespace lzy {
 namespace {
 
-// Costs are compared as tuples, so an earlier criterion always outweighs the later ones. The last one is the number of
-// the process, so no two costs are equal.
+// Compares costs as tuples, so an earlier criterion always outweighs later ones. The last criterion is the number of the
+// process, so no two costs are equal.
 class Placer {
  public:
   Placer(Places places, Placing placing)
@@ -26,7 +26,7 @@ class Placer {
         home_(placing == Placing::kHome),
         spread_(placing == Placing::kRoom) {}
 
-  // A process for one member.
+  // Chooses a process for one member.
   Result<int> Place(const LostMember& member, std::size_t index) {
     const std::size_t wish = member.rank % places_.nodes.size();
     std::optional<std::size_t> best;
@@ -35,7 +35,7 @@ class Placer {
       if (!best || Cost(member, index, p, wish) < Cost(member, index, *best, wish)) best = p;
     }
     if (!best && spread_) return NoRoom(member, index);
-    // Where the directory is nowhere it is made.
+    // If no process reaches the directory, it is made.
     const std::size_t chosen = best.value_or(wish);
     places_.residents[places_.nodes[chosen]].insert(member.group);
     if (!places_.domains.empty()) places_.domain_residents[places_.domains[chosen]].insert(member.group);
@@ -44,7 +44,7 @@ class Placer {
   }
 
  private:
-  // After what has been dealt to this file system of the node.
+  // The free space that is left after the members that were placed on this file system of the node.
   std::uint64_t RoomLeft(std::size_t process, std::size_t index) const {
     const Site& site = places_.sites[process][index];
     const auto used = used_.find({places_.nodes[process], site.file_system});
@@ -56,14 +56,14 @@ class Placer {
     return !spread_ || RoomLeft(process, index) >= member.bytes;
   }
 
-  // Members of the group in the process's domain, as far as they are nowhere else.
+  // The number of members of the group that only the process's domain sees.
   std::size_t DomainMates(const LostMember& member, std::size_t process) const {
     if (places_.domains.empty() || !(local_ || spread_)) return 0;
     const auto at = places_.domain_residents.find(places_.domains[process]);
     return at == places_.domain_residents.end() ? 0 : at->second.count(member.group);
   }
 
-  // Least first.
+  // The least cost is the best.
   std::tuple<bool, std::size_t, std::size_t, std::uint64_t, bool, std::size_t> Cost(
       const LostMember& member, std::size_t index, std::size_t process, std::size_t wish) const {
     const std::size_t near = DomainMates(member, process);
@@ -75,7 +75,7 @@ class Placer {
     return {false, near, mates, std::numeric_limits<std::uint64_t>::max() - RoomLeft(process, index), away, process};
   }
 
-  // Names what each node has, so that the user can tell what to free.
+  // The message names the free space of each node, so that the user knows where to free some.
   Status NoRoom(const LostMember& member, std::size_t index) const {
     std::map<std::string, std::uint64_t> room;
     for (std::size_t p = 0; p < places_.nodes.size(); ++p) {

@@ -1,9 +1,9 @@
 #pragma once
-// Which process makes a member of a set again that no process sees (lzy-restore, docs/node-died.md).
+// Decides which process makes a member of a set again that no process sees (lzy-restore, docs/node-died.md).
 //
-// Members of one group in one failure domain are lost together. So a lost member goes to a domain and a node that have
-// no other member of its group, as long as there is one. Pure: it decides by what the ranks have told each other, and
-// all of them decide alike. OpenSet asks it before the lost members are made.
+// Members in one failure domain are lost together. So a lost member goes to a domain and a node without another member of
+// its group, if there is one. OpenSet calls PlaceLost before the lost members are made. No I/O: the decision follows from
+// what the ranks have told each other, so all ranks decide alike.
 
 #include <cstdint>
 #include <map>
@@ -16,54 +16,57 @@
 
 namespace lzy {
 
-/// Where lost members go, where nodes have disks of their own.
+/// Where lost members go if nodes have disks of their own.
 enum class Placing {
-  kApart,  ///< to the domains, then nodes, with the fewest members of the group, then of all
-  kRoom,   ///< to those, then to most room; only where there is room for all that they get
-  kHome,   ///< to the process of the member's own number, which is about to look for it there
+  kApart,  ///< to the domain, then the node, with the fewest members of the group; then to the node with the fewest members of all
+  kRoom,   ///< as kApart, but only to nodes with enough free space; the third criterion is the most free space
+  kHome,   ///< to the process whose rank is the number of the member, because it will look for it there
 };
 
-/// Which absent members of a set are lost, though the nodes on which they were written take no part in the command, and may
-/// have them on disks of their own.
+/// Absent members that count as lost although their nodes take no part in the command (and may have them on their disks).
 struct LostNodes {
-  std::vector<std::string> named;  ///< nodes that are gone for good
-  bool all = false;                ///< all of them
-  /// All of them if the command runs on as many nodes as the set was written on: then others have taken their place.
+  std::vector<std::string> named;  ///< nodes that are gone for good; members on them are lost
+  bool all = false;                ///< all absent members are lost
+  /// All absent members are lost if the command runs on as many nodes as the set was written on: then other nodes have taken
+  /// the place of lost ones.
   bool replaced = false;
 };
 
-/// The names in a list with commas between them.
+/// Splits a list of names at commas.
 std::vector<std::string> NodesIn(const std::string& list);
 
-/// A member that is to be made again.
+/// A member that will be made again.
 struct LostMember {
   std::uint32_t rank = 0;
-  std::uint32_t group = 0;    ///< any number that those coded together have in common
-  std::uint64_t bytes = 0;    ///< that it will take, its sidecar included
+  std::uint32_t group = 0;    ///< any number that identifies the group
+  std::uint64_t bytes = 0;    ///< the space that it and its sidecar will take
 };
 
-/// What a process knows of the directory in which a lost member would be.
+/// What a process knows about the directory of a lost member.
 struct Site {
-  bool reachable = false;         ///< it is there
-  std::uint64_t file_system = 0;  ///< alike for sites of one node that share room
-  std::uint64_t room = 0;         ///< free bytes of it
+  bool reachable = false;         ///< the directory exists
+  std::uint64_t file_system = 0;  ///< equal for directories of one node that share their free space
+  std::uint64_t room = 0;         ///< free bytes
   LZY_FIELDS(reachable, file_system, room)
 };
 
-/// What all processes have told (GatherPlaces); vectors are by rank in the communicator.
+/// What all processes have told each other (GatherPlaces). Vectors are indexed by process.
 struct Places {
-  std::vector<std::string> nodes;              ///< by process: the name of its node
-  std::vector<std::string> domains;            ///< by process: its failure domain; empty: nothing is known but nodes
+  std::vector<std::string> nodes;              ///< name of the process's node
+  std::vector<std::string> domains;            ///< failure domain of the process; empty vector: only nodes are known
   std::vector<std::vector<Site>> sites;        ///< by process, by lost member
-  /// By node: groups of which it has members that no other node sees, one entry a member. Empty where all see all.
+  /// By node: the group of each member that no other node sees. Empty if all nodes see the same.
   std::map<std::string, std::multiset<std::uint32_t>> residents;
-  /// The same by domain, of members that no other domain sees.
+  /// By domain: the group of each member that no other domain sees.
   std::map<std::string, std::multiset<std::uint32_t>> domain_residents;
 };
 
-/// A process for each lost member, by rank; the same wherever it is called with the same. Among equally good ones that
-/// of the member's own number (modulo their count), else the first, which reach the member's directory; so for all
-/// where all nodes see all. With kRoom kIo where there is none, naming the first member that does not fit.
+/// Chooses a process for each lost member; the result is by rank of the member. Equal arguments give equal results.
+///
+/// Considers only processes that reach the directory of the member. Among equally good ones, takes the process whose rank is
+/// the number of the member (modulo the number of processes), else the first. If no process reaches the directory, takes the
+/// process with the member's number. With kRoom, returns kIo if no node has enough free space, and names the first member
+/// that does not fit.
 Result<std::map<std::uint32_t, int>> PlaceLost(Places places, const std::vector<LostMember>& lost, Placing placing);
 
 }  // namespace lzy

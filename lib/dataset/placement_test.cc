@@ -14,7 +14,7 @@ using ::testing::Pair;
 
 constexpr std::uint64_t kMember = 100;
 
-/// A process a node, each of which reaches the directory of its disk.
+/// One process on each node. Each reaches the directory on its disk.
 Places OnDisks(const std::vector<std::string>& nodes, std::size_t lost, const std::vector<std::uint64_t>& room) {
   Places places;
   places.nodes = nodes;
@@ -33,7 +33,7 @@ TEST(PlaceLost, GoesToARankThatReachesTheDirectory) {
   places.sites[1][0].reachable = false;
   EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 0)));
   for (auto& sites : places.sites) sites[0].reachable = false;
-  EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 1)));  // who makes it
+  EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 1)));  // the process that makes it
 }
 
 TEST(PlaceLost, GoesToANodeWithoutMembersOfItsGroup) {
@@ -43,7 +43,7 @@ TEST(PlaceLost, GoesToANodeWithoutMembersOfItsGroup) {
   EXPECT_THAT(*PlaceLost(places, {{1, 2, kMember}, {3, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 2), Pair(3, 2)));
 }
 
-// Nodes a and b are in one rack, c and d in another. A rack counts more than a node; of the nodes of a rack the emptier one.
+// Nodes a and b are in one rack, c and d in another. The rack counts first; within a rack, the node with the fewest members.
 TEST(PlaceLost, GoesToADomainWithoutMembersOfItsGroup) {
   for (const Placing placing : {Placing::kApart, Placing::kRoom}) {
     Places places = OnDisks({"a", "b", "c", "d"}, 2, {1000, 1000, 1000, 1000});

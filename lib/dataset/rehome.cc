@@ -16,30 +16,30 @@
 namespace lzy {
 namespace {
 
-// Invariant: no sidecar that belongs to a file is overwritten or removed, whatever breaks off. A crash between two
-// renames leaves sidecars under wrong names, or one under a temporary name. Readers find those by their stamps, and
-// the next Rehome goes on.
+// Invariant: no sidecar that belongs to a file is overwritten or removed, whatever operation is interrupted. After a crash
+// between two renames, sidecars have wrong or temporary names. Readers find them by their stamps, and the next Rehome
+// continues.
 using Clock = std::chrono::steady_clock;
 
-// The sidecar at `path` and where it belongs.
+// A sidecar, and the name where it belongs.
 struct Claim {
   bool there = false;
-  std::string home;  // empty: it was made for no file that is in the directory
+  std::string home;  // empty: its file is not in the directory
 };
 
-// The file that a sidecar at `path` is for by its name.
+// Stats the file whose sidecar has the name `path`.
 Result<FileStat> StatNamesake(FileSystem& fs, const std::string& path) {
   const auto data = DataPathOf(path);
   return data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
 }
 
-// The file of the same name is asked first, because it needs no look at the directory.
+// Compares the file of the same name first, because that needs no look at the directory.
 Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::string& path) {
   Claim claim;
   const auto sidecar = PeekSidecar(fs, path);
   claim.there = sidecar.ok() || sidecar.status().code() != Code::kNotFound;
   if (!sidecar.ok()) return claim;
-  // Edited or linked, the file is still that of its name.
+  // An edited or linked file is still the file of its name.
   const auto namesake = StatNamesake(fs, path);
   if (namesake.ok() && IsSameFile(*namesake, sidecar->stamp)) {
     claim.home = path;
@@ -49,8 +49,8 @@ Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::s
   return claim;
 }
 
-// Who moves sidecars in a directory holds the lock of a file there, so that two who do so at once do not undo each
-// other's work half way. It is there only meanwhile.
+// A lock on a temporary file in a directory. A process that renames sidecars holds it, so that two processes do not undo
+// each other's work halfway. The file exists only while the lock is held.
 class MoveLock {
  public:
   static std::string PathIn(const std::string& directory) {
@@ -62,7 +62,7 @@ class MoveLock {
       LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kCreate, /*follow=*/false, 0666));
       const Status locked = file->Lock();
       if (locked.ok()) {
-        // Its last holder may have removed it.
+        // The previous holder may have removed the file.
         LZY_ASSIGN_OR_RETURN(const FileStat held, file->Stat());
         auto named = fs.Stat(path, /*follow=*/false);
         if (named.ok() && named->inode == held.inode) return MoveLock(fs, std::move(file));
@@ -76,7 +76,7 @@ class MoveLock {
   }
   MoveLock(MoveLock&&) = default;
   ~MoveLock() {
-    if (file_) (void)fs_.Remove(file_->path());  // before the lock goes, so that it is nobody else's yet
+    if (file_) (void)fs_.Remove(file_->path());  // before the lock ends, while no other process can hold it
   }
 
  private:
@@ -85,8 +85,8 @@ class MoveLock {
   std::unique_ptr<File> file_;
 };
 
-// Whether somebody is about to write the file for which `sidecar`, at `path`, was made: it holds nothing but an
-// intent, and that file is there. (One of another inode is another file: the first was deleted after a crash.)
+// True if a process is about to write the file for which `sidecar`, at `path`, was made: the sidecar contains only an
+// intent, and the file exists. (A file with another inode is another file; the first one was deleted after a crash.)
 bool AwaitsAWriter(FileSystem& fs, const Sidecar& sidecar, const std::string& path) {
   if (sidecar.committed() || !sidecar.intent()) return false;
   const auto file = StatNamesake(fs, path);
@@ -94,12 +94,13 @@ bool AwaitsAWriter(FileSystem& fs, const Sidecar& sidecar, const std::string& pa
   return stamp.inode == 0 || (file.ok() && MayBe(*file, stamp));
 }
 
-// Moves a sidecar to the name `to`, where there may be one that is of no file any more. Under its lock, that one is
-// overwritten, set aside, or left, as `occupants` says. False if it has to stay, or somebody is about to write under that
-// name. One that cannot be read stays, too: only ruins are overwritten whatever `occupants` says.
+// Renames the sidecar `from` to `to`. If `to` is the sidecar of a file that is gone, it is locked and then overwritten, set
+// aside or left, as `occupants` says. Returns false if it must stay, or if a process is about to write under that name. A
+// sidecar that cannot be read stays, too, unless it is ruined or `occupants` is kGo.
 Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string& to, Occupants occupants,
                       Clock::time_point deadline) {
-  // One that was set aside gets its name back from an older one of the same file. That of a copy was about to get it.
+  // A sidecar that was set aside gets its name back from an older one of the same file. The sidecar of a copy was about to
+  // get it.
   const auto data = DataPathOf(to);
   const bool is_of_copy = data && from == CopySidecarPath(*data);
   const auto comes = BaseNameOf(from).starts_with(kTemporaryPrefix) ? PeekSidecar(fs, from) : Result<Peek>(Code::kNotFound, from);
@@ -129,28 +130,29 @@ Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string
   }
 }
 
-// The index of objects goes along with its sidecar. Of a cycle, one is replaced: the next commit makes it again.
+// Renames the index of objects together with its sidecar. In a cycle, one index is overwritten; the next commit makes it
+// again.
 void MoveIndex(FileSystem& fs, const std::string& from, const std::string& to) {
   const auto old_owner = DataPathOf(from), owner = DataPathOf(to);
   if (old_owner && owner) (void)fs.Rename(IndexPath(*old_owner), IndexPath(*owner));  // mostly there is none
 }
 
-// Sidecars on their way: the one at each name goes to the next, the last one to the first if it is a cycle (files were
-// swapped), else to a name that is free or nobody's (they were rotated, a to b, b to c).
+// Sidecars to rename: each gets the next name. In a cycle (files were swapped), the last one gets the first name. Otherwise
+// (files were rotated, a to b, b to c) the last name is free, or its sidecar belongs to no file.
 struct Chain {
   std::vector<std::string> names;
   bool cycle = false;
   bool empty() const { return names.size() < 2; }
 };
 
-// Where the sidecar `own` has to go, and whatever sits at its new place, and so on. No sidecar that belongs to a file
-// is overwritten.
+// Follows the sidecar `own` to its place, the sidecar at that place to its own place, and so on. Empty if a sidecar that
+// belongs to a file would be overwritten.
 Result<Chain> ChainFrom(FileSystem& fs, const std::string& directory, const std::string& own) {
   Chain chain{{own}, false};
   for (;;) {
     LZY_ASSIGN_OR_RETURN(const Claim claim, ClaimOf(fs, directory, chain.names.back()));
-    if (!claim.there || claim.home.empty()) return chain;        // the end: free, or nobody's
-    if (claim.home == chain.names.back()) return Chain();        // at home already: what wants to go there has to stay
+    if (!claim.there || claim.home.empty()) return chain;        // the end: the name is free, or its sidecar belongs to no file
+    if (claim.home == chain.names.back()) return Chain();        // this sidecar belongs here, so the one before it must stay
     chain.cycle = claim.home == chain.names.front();
     if (chain.cycle) return chain;
     if (std::ranges::count(chain.names, claim.home) != 0) return Chain();
@@ -158,22 +160,22 @@ Result<Chain> ChainFrom(FileSystem& fs, const std::string& directory, const std:
   }
 }
 
-// What has to move for the name `own` to mean the sidecar of `data`: its present occupant away, then its own one here.
-// `sure` when that was seen of the one sidecar, and not told from a look at all of the directory, in which something
-// that is just being renamed may not show at all.
+// The renames after which `own` is the sidecar of `data`: its present occupant moves away, then the sidecar of `data` comes.
+// `sure`: the sidecars themselves were examined. If false, the answer comes from a look at the directory, which may not show
+// a file that is being renamed at this moment.
 struct Moves {
   Chain chain;
   bool sure = false;
-  Occupants occupants = Occupants::kStay;  // at the end of the chain
+  Occupants occupants = Occupants::kStay;  // what to do with the last sidecar of the chain
 };
 
-// A member that is lost gets the sidecar that was made for it, wherever a rename of its set left that one. The sidecar
-// that has its name goes to its own file. If that file is lost, too, the two change places.
+// A lost member gets its sidecar, under whatever name a rename of its set left it. The sidecar that has the name goes to its
+// own file. If it belongs to no other file, the two sidecars change places.
 Result<Moves> MovesForLost(FileSystem& fs, const std::string& directory, const std::string& own, const SetMember& lost) {
   const auto peek = PeekSidecar(fs, own);
   if (peek.ok() && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid == lost.set && peek->rank == lost.rank) return Moves{{}, true};
-  // If nothing has the name, the sidecar may have been set aside; else a restore makes a new one. To look at temporary names
-  // only spares looking at all sidecars for each lost member.
+  // If nothing has the name, the sidecar may have been set aside. Otherwise a restore makes a new one. Looking only at
+  // temporary names saves a look at all sidecars for each lost member.
   const bool free = !fs.Stat(own, /*follow=*/false).ok();
   const auto path = FindSidecarOfMember(fs, directory, lost.set, lost.rank, /*temporary_only=*/free);
   if (!path) return Moves{{}, true};
@@ -186,7 +188,7 @@ Result<Moves> MovesForLost(FileSystem& fs, const std::string& directory, const s
   return Moves{std::move(chain)};
 }
 
-// What is under the name of a file that is gone is its sidecar, unless it was exchanged for that of another file.
+// A file that is gone owns the sidecar of its name, unless that was exchanged for the sidecar of another file.
 Result<Moves> MovesForGone(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own) {
   const auto found = FindSidecar(fs, data);
   if (!found.ok() || *found == own) return Moves{{}, true};
@@ -196,8 +198,8 @@ Result<Moves> MovesForGone(FileSystem& fs, const std::string& directory, const s
   return Moves{std::move(chain)};
 }
 
-// The sidecar of `data` is under another name, and what has the name `own` is of no file. A file that gives up its sidecar
-// gets its own in turn, where that is known. If the sidecar in the way records the name of the one that comes, the two were
+// The sidecar of `data` has another name, and the sidecar at `own` belongs to no file. A file that gives up its sidecar gets
+// its own in turn, if that is known. If the sidecar at `own` records the name of the sidecar that comes, the two were
 // exchanged.
 Chain ChainTo(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own) {
   Chain chain{{own}, false};
@@ -235,8 +237,8 @@ Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std:
   return Moves{ChainTo(fs, directory, data, own), false, options.occupants};
 }
 
-// From the free end of the chain to its beginning, so each rename goes to a name that is free by then. Of a cycle, the
-// last sidecar steps aside first, and takes the place that is left. False when something stood in the way.
+// Renames from the free end of the chain to its beginning, so each new name is free by then. In a cycle, the last sidecar
+// first gets a temporary name, and takes the free name at the end. Returns false if a sidecar in the way must stay.
 Result<bool> Move(FileSystem& fs, const Chain& chain, Occupants occupants, Clock::time_point deadline) {
   const std::vector<std::string>& names = chain.names;
   const std::string aside = TemporarySidecarPath(names.back());
@@ -259,15 +261,15 @@ Result<bool> Move(FileSystem& fs, const Chain& chain, Occupants occupants, Clock
   return moved;
 }
 
-// The sidecar of `set` at `path`, if there is one.
+// The sidecar at `path`, if it is of `set`.
 std::optional<Peek> PeekOfSet(FileSystem& fs, const std::string& path, const Uuid& set) {
   const auto peek = PeekSidecar(fs, path);
   const bool is_of_it = peek.ok() && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid == set;
   return is_of_it ? std::optional(*peek) : std::nullopt;
 }
 
-// For each sidecar of the set under the name of another member: its name, and the one that it has to get. If several are of one
-// member, the newest one.
+// Sidecars of the set with the name of another member: from the present name to the right one. If several sidecars are of
+// one member, only the newest.
 std::map<std::string, std::string> MisplacedIn(FileSystem& fs, const std::map<std::uint32_t, std::string>& names, const Uuid& set) {
   std::map<std::uint32_t, std::pair<std::uint64_t, std::string>> newest;  // by rank: generation, and where it is
   std::set<std::uint32_t> at_home;
@@ -286,7 +288,7 @@ std::map<std::string, std::string> MisplacedIn(FileSystem& fs, const std::map<st
   return next;
 }
 
-// Each name has at most one sidecar that goes to it, so all are parts of chains and cycles.
+// At most one sidecar goes to each name, so `next` consists of chains and cycles.
 std::vector<Chain> ChainsOf(std::map<std::string, std::string> next) {
   std::set<std::string> targets;
   for (const auto& [from, to] : next) targets.insert(to);
@@ -312,7 +314,7 @@ std::vector<Chain> ChainsOf(std::map<std::string, std::string> next) {
 
 }  // namespace
 
-// A look without the lock comes first. If there is something to move, it is looked at again under the lock.
+// First looks without the lock. If there is something to move, looks again under the lock.
 Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options) {
   const auto deadline = Clock::now() + std::chrono::seconds(options.timeout_seconds);
   LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
@@ -323,7 +325,7 @@ Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const R
     return found.ok() ? *found : own;
   };
   for (;;) {
-    // Most often there is nothing to do, and nobody else at it: then no lock is taken.
+    // Usually there is nothing to move, and no other process moves anything. Then no lock is taken.
     const auto somebody_moves = [&] { return fs.Stat(MoveLock::PathIn(directory), /*follow=*/false).ok(); };
     const bool moving = somebody_moves();
     LZY_ASSIGN_OR_RETURN(Moves next, NextMoves(fs, directory, real, own, options));
@@ -332,20 +334,20 @@ Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const R
       if (next.sure || (absent && !moving && !somebody_moves())) return own;
     }
     const auto lock = MoveLock::Take(fs, directory, deadline);
-    // A leftover that cannot be opened keeps nobody from what needs no move.
+    // A leftover lock file that cannot be opened does not matter if nothing must move.
     if (!lock.ok() && lock.status().code() != Code::kBusy && next.chain.empty()) return own;
     if (!lock.ok()) return lock.status();
     LZY_ASSIGN_OR_RETURN(next, NextMoves(fs, directory, real, own, options));
     if (next.chain.empty()) return own;
     auto moved = Move(fs, next.chain, next.occupants, deadline);
-    // What is gone was taken by somebody who holds no lock here, e.g. a program that deletes its files: look again.
+    // If a sidecar is gone, a process without this lock took it, for example a program that deletes its files. Look again.
     if (moved.status().code() == Code::kNotFound && Clock::now() < deadline) continue;
     if (!moved.ok()) return moved.status();
     if (!*moved) return options.occupants == Occupants::kGo ? own : where_it_is();
   }
 }
 
-// As Rehome: looked at again under the locks of all directories, which are taken in the order of their names.
+// As in Rehome, looks again under the locks of all directories. They are taken in the order of their names.
 bool RehomeMembers(FileSystem& fs, const std::map<std::uint32_t, std::string>& members, const Uuid& set, std::uint32_t timeout_seconds) {
   const auto deadline = Clock::now() + std::chrono::seconds(timeout_seconds);
   std::map<std::uint32_t, std::string> names;

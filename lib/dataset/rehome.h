@@ -1,13 +1,12 @@
 #pragma once
-// Sidecars whose file was renamed follow it (docs/design/commit.md "Epochs").
+// Renames sidecars after files that were renamed (docs/design/commit.md §4, §7 "Owners of sidecars").
 //
-// BeginEpoch, Protect and repairs call it before they lock anything: a lock on a sidecar under a wrong name would be a
-// lock on another file's.
+// Programs write a temporary file and rename it, or rotate files by renaming them. Then sidecars have wrong names until a
+// process writes. Readers find the right sidecar under any name (names/lookup). Writers (BeginEpoch, Protect, repairs) call
+// Rehome before they lock anything: a lock on a sidecar with a wrong name is a lock on the sidecar of another file.
 //
-// Programs write a temporary file and rename it, and rotate files by renaming them. Then names of sidecars are wrong
-// until somebody writes. Readers find the right sidecar wherever it is (names/lookup); writers call Rehome first, so
-// that from then on the name is right. No sidecar that belongs to a file is ever overwritten, nor one of a set whose
-// other members may need it, unless a program replaces the set. Local.
+// No sidecar that belongs to a file is ever overwritten, nor one of a set whose other members may need it, unless a program
+// replaces the set. All functions are local.
 
 #include <cstdint>
 #include <map>
@@ -20,14 +19,14 @@
 
 namespace lzy {
 
-/// What becomes of a sidecar whose file is not in the directory any more, and whose name is needed for another one. It may
-/// be the last to know what the file was.
+/// What happens to a sidecar whose file is no longer in the directory, if another sidecar needs its name. It may be the only
+/// record of what its file contained.
 enum class Occupants {
-  kStay,   ///< it stays, and the other sidecar keeps its old name: for repairs, and for whoever protects nothing new
-  kYield,  ///< it is set aside under a temporary name, where it is still found: for commits of tools, and copies
-  kGo,     ///< it is overwritten: for programs, which replace what they wrote before
+  kStay,   ///< it stays, and the other sidecar keeps its old name: for repairs, and other operations that protect nothing new
+  kYield,  ///< it gets a temporary name, under which lookups still find it: for commits of tools, and copies
+  kGo,     ///< it is overwritten: for programs, which replace their own files
 };
-/// A member of a set. The sidecar that was made for it is known by these two, whatever its name.
+/// A member of a set. Both fields together identify the sidecar of the member under any name.
 struct SetMember {
   Uuid set{};
   std::uint32_t rank = 0;
@@ -38,18 +37,23 @@ struct RehomeOptions {
   std::optional<SetMember> lost = {};
 };
 
-/// Makes sure that the name of `data_path`'s sidecar means its sidecar: a sidecar under that name that belongs to a
-/// file renamed away follows that file, and one that belongs to `data_path` under its earlier name comes here. If
-/// options.lost is given, because the file is lost or was protected alone, the sidecar of that member comes here, and the one that has the name goes to
-/// its file. Returns the path of the file's sidecar, whether or not there is one now: as a rule that of its name, and
-/// another one if a sidecar that has to stay is in the way. Any number of processes may do this at once, for the same
-/// files or for such as were swapped; kBusy if another one keeps a sidecar in the way locked for `timeout_seconds`.
+/// Gives the sidecar of `data_path` the name that belongs to this file. A sidecar that has this name, but belongs to a
+/// renamed file, is renamed after that file.
+///
+/// Set options.lost if the file is lost, or was protected alone. Then the sidecar of that member gets the name, and the
+/// sidecar that has the name goes to its own file.
+///
+/// Returns the path of the file's sidecar, whether or not it exists. It is the path that follows from the name of the file,
+/// or another one if a sidecar in the way must stay. Many processes may call this at once, also for files that were swapped.
+/// kBusy if another process keeps a sidecar in the way locked for options.timeout_seconds.
 Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options = {});
 
-/// Of a set, set and rank say whose a sidecar is, wherever its file is by now. Gives each sidecar of `set` that has the name of another
-/// member, in any of the directories of the set, the name of its own member, unless that has one of its own; `members` has the
-/// path of each member by rank. What is in the way is set aside (Occupants::kYield). Returns whether anything was moved. What
-/// cannot be moved (another file system, no permission) stays. Nobody may hold locks of these sidecars in this process.
+/// Renames each sidecar of `set` that has the name of another member, in any directory of the set, after its own member. Set
+/// and rank identify the member. A member that has its sidecar already gets no other. `members` has the path of each member
+/// by rank.
+///
+/// Sidecars in the way are set aside (Occupants::kYield). Returns true if any sidecar was renamed. A sidecar that cannot be
+/// renamed (another file system, no permission) stays. This process must not hold locks on these sidecars.
 bool RehomeMembers(FileSystem& fs, const std::map<std::uint32_t, std::string>& members, const Uuid& set, std::uint32_t timeout_seconds);
 
 }  // namespace lzy

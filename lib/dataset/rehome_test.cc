@@ -1,4 +1,4 @@
-// Sidecars that follow their renamed files, while several ranks or processes look after the same files at once.
+// Renames sidecars after their files while several ranks or processes do the same.
 #include "dataset/rehome.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST_F(RehomeTest, EveryRankMayLookAfterEveryFile) {
   }
 }
 
-// With hooks, each rank may open a file of its own: no two look after the same, but the moves are of the same sidecars.
+// With hooks, each rank may open a file of its own. Then no two ranks open the same file, but they rename the same sidecars.
 TEST_F(RehomeTest, EveryRankMayBeginItsOwnEpoch) {
   ProtectEach();
   for (int round = 0; round < 30 && !HasFailure(); ++round) {
@@ -123,7 +123,7 @@ TEST_F(RehomeTest, ThreeRanksProtectASetWhoseMembersWereSwapped) {
   for (int round = 0; round < 12 && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
     Shuffle();
-    // As the hooks do it: what lies under the names counts, in whatever order.
+    // As the hooks do: the contents under the names count, in any order.
     ProtectRequest request;
     request.touched.emplace();
     for (const auto& [rank, path] : ref_.members) (*request.touched)[rank].AddWhole();
@@ -186,7 +186,7 @@ TEST_F(RehomeTest, TheSidecarOfALostFileStays) {
   EXPECT_TRUE(Exists(dir_ / ".LZY.away"));
 }
 
-// Content proved whose they are, since no stamp tells. Each that gives up its sidecar gets its own in the same move.
+// Contents prove the owners, since stamps do not. Each file that gives up its sidecar gets its own in the same move.
 TEST_F(RehomeTest, FilesThatWereRotatedGetTheirSidecarsTogether) {
   ProtectEach();
   std::map<std::string, std::vector<std::uint8_t>> sidecars;
@@ -205,7 +205,7 @@ TEST_F(RehomeTest, FilesThatWereRotatedGetTheirSidecarsTogether) {
   EXPECT_EQ(ReadFile(dir_ / ".LZY.s.1"), sidecars["s.0"]);
 }
 
-// The one in the way records the name of the one that comes: it belongs there, whatever became of the file since.
+// The sidecar in the way records the name of the one that comes, so it belongs there, even if the file was edited.
 TEST_F(RehomeTest, ExchangedSidecarsChangePlacesAgain) {
   ProtectEach();
   const auto first = ReadFile(dir_ / ".LZY.s.0"), second = ReadFile(dir_ / ".LZY.s.1");
@@ -224,7 +224,7 @@ TEST_F(RehomeTest, ExchangedSidecarsChangePlacesAgain) {
   EXPECT_EQ(ReadFile(dir_ / ".LZY.s.1"), second);
 }
 
-// Copies have no stamp that tells whose they are. Set and rank do.
+// Stamps do not identify the sidecars of copies. Set and rank do.
 TEST_F(RehomeTest, SidecarsOfASetThatChangedPlacesRepairTheirMembers) {
   ref_ = {DatasetKind::kSet, dir_ / "d%r/s", {}};
   for (std::uint32_t r = 0; r < kMembers; ++r) {

@@ -1,5 +1,5 @@
-// Which generation of a set counts, and how commits that broke off are completed. Decided from summaries, on every rank
-// alike; only the owner of a member writes.
+// Decides from summaries which generation of a set counts, alike on every rank, and completes interrupted commits. Only the
+// owner of a member writes.
 
 #include "dataset/roll_forward.h"
 
@@ -9,6 +9,7 @@
 #include <array>
 
 #include "dataset/lock.h"
+#include "names/contents.h"
 #include "names/lookup.h"
 #include "names/peek.h"
 #include "names/set_claim.h"
@@ -19,13 +20,13 @@
 namespace lzy {
 namespace {
 
-// Of lists by what is said, the first one that most say. There is at least one.
+// The first of the longest lists. `lists` is not empty.
 template <class Lists>
 auto MostOf(const Lists& lists) {
   return std::ranges::max_element(lists, {}, [](const auto& one) { return one.second.size(); });
 }
 
-// Of the members with the generation of `newest`, one that holds the dataset root that most of them hold.
+// A member of the generation of `newest` that has the dataset root of most such members.
 const Summary* SpokesmanOf(const std::map<std::uint32_t, Summary>& members, const Summary& newest) {
   std::map<std::array<std::uint8_t, 16>, std::vector<const Summary*>> by_root;
   for (const auto& [rank, s] : members) {
@@ -37,7 +38,7 @@ const Summary* SpokesmanOf(const std::map<std::uint32_t, Summary>& members, cons
   return by_root.empty() ? &newest : MostOf(by_root)->second.front();
 }
 
-// What a sidecar says about its group, in a form to compare.
+// A hash of what a sidecar records about its group, for comparison.
 Hash GroupAccount(const InfoRecord& info) {
   InfoRecord account;
   for (const MemberRecord& one : info.members) {
@@ -47,7 +48,7 @@ Hash GroupAccount(const InfoRecord& info) {
   return HashBytes(HashTag::kInfo, 0, EncodeInfo(account));
 }
 
-// Whether a sidecar is of the generation that counts. A commit given up earlier may have had the same number.
+// True if a sidecar is of the generation that counts. An abandoned commit may have had the same number.
 bool IsOf(Sidecar& sidecar, const Superblock& newest, std::uint32_t rank, const std::shared_ptr<const LeafKey>& key) {
   const Superblock& sb = sidecar.contents().superblock;
   return CheckContents(sidecar.contents()).ok() && sb.uuid == newest.uuid && sb.generation == newest.generation &&
@@ -55,8 +56,8 @@ bool IsOf(Sidecar& sidecar, const Superblock& newest, std::uint32_t rank, const 
          sidecar.Unseal(key).ok();
 }
 
-// The sidecar of a member with what was prepared in it; to write, from the file that is locked already, which stays in
-// file.held when it is of no use.
+// Loads the sidecar of a member with its prepared metadata. With `write`, uses the file that is already locked. If that
+// fails, the file stays in file.held.
 Result<std::unique_ptr<Sidecar>> LoadPrepared(FileSystem& fs, FileView& file, const std::string& path, bool write) {
   if (!write) return Sidecar::Load(fs, path, OpenMode::kRead, /*accept_prepared=*/true);
   if (file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
@@ -64,14 +65,14 @@ Result<std::unique_ptr<Sidecar>> LoadPrepared(FileSystem& fs, FileView& file, co
   return Sidecar::Load(std::move(file.held), OpenMode::kReadWrite, /*accept_prepared=*/true);
 }
 
-// The intent of the generation before, which may have been set after that was prepared, by somebody who saw no more of
-// it: it holds for the next one, too. In the sidecar before that counts, so that there is no moment without it.
+// Copies the intent of the previous generation into the new sidecar. A process that did not see the new one may have set it
+// after the new one was prepared. The copy is made before the new sidecar counts, so an intent is set at every moment.
 Status CarryIntent(const std::optional<Intent>& intent, Sidecar& to) {
   if (!intent || to.intent()) return Status::Ok();
   return to.SetIntent(*intent);
 }
 
-// Whether a sidecar records the name that its member has by `pattern`.
+// True if a sidecar records the name that its member has by `pattern`.
 bool RecordsItsName(const std::string& pattern, const Summary& s) {
   const auto info = s.fault == SidecarFault::kNone ? DecodeInfo(s.info) : Result<InfoRecord>(Code::kNotFound, "");
   return info.ok() && s.superblock.kind == DatasetKind::kSet && s.superblock.state == SidecarState::kCommitted && s.superblock.rank == s.rank &&
@@ -80,10 +81,10 @@ bool RecordsItsName(const std::string& pattern, const Summary& s) {
 
 }  // namespace
 
-// The newest generation of the set that counts is what is judged. Within it, the dataset root that most members hold wins, so that one
-// forged or rotten sidecar does not speak for all.
-void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
-                      std::set<std::uint32_t>& roll_forward) {
+// Judges by the newest generation of the set that counts. The dataset root of most of its members wins, so one forged or
+// rotten sidecar does not decide for all.
+void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members, std::set<std::uint32_t>& roll_forward,
+                      FileSystem* all_disks) {
   std::vector<SetClaim> claims;
   std::vector<const Summary*> claimants;
   for (const auto& [rank, s] : members) {
@@ -95,6 +96,7 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
     claims.push_back({sb.uuid, sb.rank, sb.members, sb.generation, sb.wall_time_ns, same_file, named, s.present});
     claimants.push_back(&s);
   }
+  if (all_disks != nullptr) MarkFromElsewhere(*all_disks, MemberPaths(view.ref), claims);
   const auto counts = WhichSetCounts(claims);
   if (!counts) return;
   const Summary* const newest = SpokesmanOf(members, *claimants[*counts]);
@@ -106,7 +108,7 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
   for (auto& [rank, s] : members) {
     if (s.fault != SidecarFault::kNone) continue;
     if (s.superblock.state == SidecarState::kNeverCommitted || s.superblock.kind != DatasetKind::kSet) {
-      s.fault = SidecarFault::kMissing;  // it says nothing (yet) of any set
+      s.fault = SidecarFault::kMissing;  // it records nothing about a set (yet)
     } else if (s.superblock.uuid != uuid || s.superblock.rank != rank) {
       s.fault = SidecarFault::kForeign;
       s.fault_text = s.superblock.uuid == uuid
@@ -129,7 +131,7 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
   }
 }
 
-// Members of a group record the sizes and roots of each other. The account that most of them give wins.
+// The members of a group record each other's sizes and roots. The most frequent record wins.
 Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
   std::map<std::vector<std::uint32_t>, std::map<std::array<std::uint8_t, 16>, std::vector<Summary*>>> accounts;
   for (auto& [rank, s] : members) {
@@ -150,8 +152,8 @@ Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
   return Status::Ok();
 }
 
-// The two forms of a prepared member, in this order: a sidecar that is prepared in place, and a complete one under its
-// temporary name (docs/format.md §9). In both, the intent of before is set in the new one before that counts.
+// A prepared member has one of two forms, tried in this order: a sidecar that is prepared in place, and a complete sidecar
+// with a temporary name (docs/format.md §9). In both cases, the previous intent is set in the new one before that counts.
 Result<bool> RollForward(const Context& context, FileView& file, Summary& s, const std::string& data_path,
                          const Superblock& newest, bool write) {
   FileSystem& fs = context.fs;

@@ -1,9 +1,9 @@
 #pragma once
-// Which generation of a set counts, by what its sidecars say together; and commits that broke off half-way are
-// completed (docs/design/commit.md "Sets"). Second step of OpenSet.
+// Decides which generation of a set counts, and completes interrupted commits (docs/design/commit.md §6). The second step of
+// OpenSet.
 //
-// The rule of the two phases: a generation that any member has committed was prepared by all, so it counts, and members
-// that have it only prepared are completed. A generation that all have only prepared does not count.
+// If any member has committed a generation, all members have prepared it, so it counts, and the others are completed. If all
+// members have only prepared a generation, it does not count.
 
 #include <cstdint>
 #include <map>
@@ -17,22 +17,23 @@
 
 namespace lzy {
 
-/// The generation that counts, and the members' sidecars that do not belong to it. Finds the newest generation of the
-/// newest set among `members`, puts its superblock into `view`, and marks sidecars of others as outdated or foreign.
-/// `roll_forward`: members that have that generation prepared only.
-void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
-                      std::set<std::uint32_t>& roll_forward);
+/// Finds the newest generation of the newest set among `members`, puts its superblock into `view`, and marks all other
+/// sidecars as outdated or foreign. `roll_forward` gets the members that have only prepared that generation. `all_disks`: the
+/// file system if this process sees all disks; else null. It serves to recognise members of another set that were moved here:
+/// the rest of their set is elsewhere.
+void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members, std::set<std::uint32_t>& roll_forward,
+                      FileSystem* all_disks);
 
-/// Sidecars that say something else about their group than most of it do not count.
+/// Marks sidecars as outdated that describe their group differently than most sidecars of the group.
 Status DropDissenters(std::map<std::uint32_t, Summary>& members);
 
-/// Completes the commit of a member that was prepared when another member of its set already had the generation
-/// committed: then all had it prepared, so it counts (docs/format.md §9). True when there was one. To write, the lock
-/// is never let go.
+/// Completes the commit of a member that is prepared for the generation of `newest`, which counts (docs/format.md §9).
+/// Returns true if the member was prepared. With `write`, the lock is held all the time. Without, only `file` and `s`
+/// change. Local.
 Result<bool> RollForward(const Context& context, FileView& file, Summary& s, const std::string& data_path,
                          const Superblock& newest, bool write);
 
-/// Members of which no sidecar tells anything: the first ones, since a set may claim any number of them.
+/// The first 65536 of `members` ranks that are not in `known`. (A set may claim any number of members.)
 std::vector<std::uint32_t> UnknownRanks(const std::set<std::uint32_t>& known, std::uint32_t members);
 
 }  // namespace lzy

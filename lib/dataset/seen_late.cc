@@ -19,7 +19,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Pauses between looks, each more than twice as long as the one before; the first is none. `longest` may become less meanwhile.
+// Calls `seen` until it returns true. There is no pause before the first call; each later pause is more than twice as long
+// as the one before. `seen` may reduce `longest`.
 template <class Seen>
 void UntilSeen(const milliseconds& longest, const Seen& seen) {
   for (milliseconds pause{0}; pause < longest; pause = 2 * pause + milliseconds(25)) {
@@ -28,7 +29,7 @@ void UntilSeen(const milliseconds& longest, const Seen& seen) {
   }
 }
 
-// All pauses together: about three seconds, and one and a half.
+// These make all pauses together about three seconds, and one and a half.
 constexpr milliseconds kPatient = PatienceOf::kLongest, kShort{800};
 
 }  // namespace
@@ -44,8 +45,7 @@ Status LookAgain(FileSystem& fs, const std::string& directory, const std::functi
   return seen;
 }
 
-// A file that was replaced may be opened all the same, and only asking for something newer tells. A list of the directory brings its
-// names up to date.
+// An open may succeed on a file that was replaced; Refresh finds that out. A list of the directory updates its names.
 Result<std::unique_ptr<File>> OpenNewest(FileSystem& fs, const std::string& path, OpenMode mode) {
   const auto look = [&]() -> Result<std::unique_ptr<File>> {
     LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, mode, /*follow=*/false));
@@ -85,7 +85,7 @@ milliseconds PatienceOf::Longest(const std::string& directory) {
   return at == impatient_.end() ? kLongest : at->second;
 }
 
-// Not below one, which makes one look.
+// The longest pause stays at least 1 ms, so that UntilSeen calls `seen` once.
 void PatienceOf::Note(const std::string& directory, bool seen_alike) {
   const std::lock_guard lock(mutex_);
   if (seen_alike) {
@@ -98,7 +98,7 @@ void PatienceOf::Note(const std::string& directory, bool seen_alike) {
 
 namespace {
 
-// What a rank sees of a file, which has a number among those that are looked at.
+// Size and mtime of a file, as one rank sees them. `number` tells the files of one call of LookTogether apart.
 struct SeenFile {
   std::uint32_t number = 0;
   std::uint64_t size = 0;
@@ -106,11 +106,12 @@ struct SeenFile {
   LZY_FIELDS(number, size, mtime_ns)
   bool IsLike(const SeenFile& other) const { return size == other.size && mtime_ns == other.mtime_ns; }
 };
-// Looks at a file; `first`: nobody has looked before.
+// Stats a file. `first`: no rank has compared it before.
 using Look = std::function<Result<FileStat>(bool first)>;
 
-// The files of which ranks see different things; `alike` gets what they see of the others.
-std::set<std::uint32_t> SeenApart(const std::vector<std::pair<std::int64_t, std::vector<SeenFile>>>& all, std::map<std::uint32_t, SeenFile>& alike) {
+// Returns the files that ranks see differently. `alike` gets the other files, as all ranks see them.
+std::set<std::uint32_t> SeenApart(const std::vector<std::pair<std::int64_t, std::vector<SeenFile>>>& all,
+                                  std::map<std::uint32_t, SeenFile>& alike) {
   std::set<std::uint32_t> apart;
   for (const auto& [patience, files] : all) {
     for (const SeenFile& file : files) {
@@ -121,11 +122,12 @@ std::set<std::uint32_t> SeenApart(const std::vector<std::pair<std::int64_t, std:
   return apart;
 }
 
-// Ranks look at files together, until all see them alike or patience is over. `alike`: what was seen then.
+// Each rank stats its files of `looks`, and the ranks compare the results, until all ranks see each file alike, or until the
+// patience of a rank is over. `alike` gets the files that all ranks saw alike. Collective.
 Status LookTogether(FileSystem& fs, Communicator& comm, const std::string& directory, const std::map<std::uint32_t, Look>& looks,
                     std::map<std::uint32_t, SeenFile>& alike) {
   auto& patience = fs.Memo<PatienceOf>();
-  // Ranks may remember different things, so the least patience counts.
+  // Ranks may have waited in vain for other files before, so the least patience counts.
   milliseconds longest = patience.Longest(directory);
   std::optional<std::set<std::uint32_t>> apart;
   Status status;
@@ -163,8 +165,8 @@ Status SeeAlike(FileSystem& fs, Communicator& comm, File& file) {
   return LookTogether(fs, comm, DirectoryOf(file.path()), {{0, [&](bool) { return RefreshedStat(file); }}}, alike);
 }
 
-// The owner has just opened its file, and refreshed it. The others only ask for the name at first: whoever wrote the file knows, and if
-// nobody's cache has anything of it, all are told the same.
+// The owner has just opened its file, and refreshed it. The others first stat the name without a refresh, which costs less.
+// That suffices: the node that wrote the file has the right values, and nodes that have nothing in their cache ask the server.
 Status SeeMembersAlike(FileSystem& fs, Communicator& comm, const std::map<std::uint32_t, std::vector<int>>& seen_by, DatasetView& view) {
   if (seen_by.empty()) return Status::Ok();
   constexpr std::uint64_t kNotThere = ~std::uint64_t{0};
@@ -199,7 +201,8 @@ Status SeeMembersAlike(FileSystem& fs, Communicator& comm, const std::map<std::u
   return Status::Ok();
 }
 
-// With clocks of whole seconds, a file and the one that it replaced may have the same time.
+// The inode is compared if possible, because with clocks of whole seconds a file and the one that it replaced may have the
+// same time.
 Result<std::unique_ptr<File>> OpenSame(FileSystem& fs, const std::string& path, const FileStat& theirs, bool by_inode, OpenMode mode) {
   std::unique_ptr<File> found;
   LZY_RETURN_IF_ERROR(LookAgain(fs, DirectoryOf(path), [&]() -> Status {

@@ -1,7 +1,8 @@
 #pragma once
-// Names that a node sees late. On file systems of several nodes, a name may for a second or so mean the file that had it before
-// another node renamed one over it, or nothing at all; and pages of a file may be those of before it was written. So what
-// another rank has just seen is looked for again, before anything is said or written.
+// Names that a node sees late. On file systems of several nodes, another node may have renamed a file over a name. For a
+// second or so, this node may still see the old file, or none. Pages of a file may be older than its last write, too. So
+// before lzy reports or writes anything, it looks again for what another rank has just seen (docs/design/commit.md §5,
+// "Pages of several nodes").
 
 #include <chrono>
 #include <cstdint>
@@ -18,32 +19,36 @@
 
 namespace lzy {
 
-/// Calls `look` until it returns ok, for about three seconds; then returns what it returned last. `look` is called a second
-/// time at once, after a list of `directory`: that brings the names of a node up to date on FUSE and NFS. Local.
+/// Calls `look` until it returns ok, for about three seconds, and returns its last status. Before each call but the first,
+/// lists `directory`, because that updates a node's names on FUSE and NFS. The second call follows at once. Local.
 Status LookAgain(FileSystem& fs, const std::string& directory, const std::function<Status()>& look);
 
-/// Opens what another rank has open under the same name, and sees as `theirs`; looks again until it is that. To be called where
-/// the ranks have several page caches (dataset/page_caches.h). `by_inode`: ranks see the same inodes. Some file systems make them
-/// up on each node; there, size and time have to do. kIo: this rank sees another file. Local.
+/// Opens the file that another rank has open under the same name with the stat `theirs`; looks again until the name means
+/// that file. Call it where the ranks have several page caches (dataset/page_caches.h). `by_inode`: all ranks see the same
+/// inodes. Otherwise compares size and mtime, because some file systems make up inodes on each node. kIo if this rank sees
+/// another file. Local.
 Result<std::unique_ptr<File>> OpenSame(FileSystem& fs, const std::string& path, const FileStat& theirs, bool by_inode, OpenMode mode);
 
-/// Opens what has the name by now, of which this node may not have been told yet, and reads it past the page cache. Local.
+/// Opens the file that has the name now, even if this node does not know it yet. Reads go past the page cache. Local.
 Result<std::unique_ptr<File>> OpenNewest(FileSystem& fs, const std::string& path, OpenMode mode);
 
-/// What has the name by now: an open asks the server, a stat need not. `path` is no link. Local.
+/// Stats the file that has the name now: opens it, because an open asks the server and a stat may not. `path` must not be a
+/// link. Local.
 Result<FileStat> StatNewest(FileSystem& fs, const std::string& path);
 
-/// What the file is by now, for a verdict on something that differs: looks until size or time are not those of `known`, for as
-/// long as nodes keep them (a second or so). Does not wait if no other node can have changed it. Local.
+/// Stats `file` for a verdict on a difference. Waits until size or mtime differ from `known`, but not longer than nodes keep
+/// old values (a second or so). Does not wait if no other node can have changed the file. Local.
 Result<FileStat> StatPatiently(File& file, const FileStat& known);
 
-/// How long this process waits for ranks to see a file alike (FileSystem::Memo), by directory. On some file systems they never do. So the
-/// longest pause is halved whenever waiting was in vain, which makes six seconds in all however many commits there are. Once it
-/// helped, it is what it was. Thread-safe.
+/// The longest pause while ranks wait until they see a file alike, by directory; kept for the process (FileSystem::Memo). On
+/// some file systems, ranks never see the same mtime. So each wait in vain halves the longest pause of the directory. All
+/// such waits of a process in a directory take six seconds together. After a wait that helped, the pause is kLongest again.
+/// Thread-safe.
 class PatienceOf {
  public:
   static constexpr std::chrono::milliseconds kLongest{1600};  // all pauses together: about three seconds
   std::chrono::milliseconds Longest(const std::string& directory);
+  /// Tells how a wait ended.
   void Note(const std::string& directory, bool seen_alike);
 
  private:
@@ -51,15 +56,16 @@ class PatienceOf {
   std::map<std::string, std::chrono::milliseconds> impatient_;
 };
 
-/// After all ranks have written and synced: waits until each sees the same size and time of `file`, the data of a shared file, for
-/// about three seconds (PatienceOf). Who wrote last sees the truth, so then all do. If that does not help, ranks go on with what they
-/// see. To be called where the ranks have several page caches. Collective.
+/// Waits until all ranks see the same size and mtime of `file`, the data of a shared file. The rank that wrote last sees the
+/// right values, so if all ranks see the same, these are right. If the ranks still differ after about three seconds (less
+/// after waits in vain, see PatienceOf), returns ok, and they go on with what they see. Call it after all ranks have written
+/// and synced, if they have several page caches. Collective.
 Status SeeAlike(FileSystem& fs, Communicator& comm, File& file);
-/// The same for members of a set: `seen_by` says which ranks look at each (PageCaches). `view` gets the sizes and times that they have
-/// then. Collective.
+/// The same for the members of a set that `seen_by` lists, with the ranks that stat each (PageCaches::seen_by). Sets the size
+/// and mtime of these files in `view`. Collective.
 Status SeeMembersAlike(FileSystem& fs, Communicator& comm, const std::map<std::uint32_t, std::vector<int>>& seen_by, DatasetView& view);
 
-/// That ranks see different files, as they do where a directory is not shared by all nodes.
+/// The error for ranks that see different sidecars, for example because a directory is not shared by all nodes.
 Status SeesAnotherSidecar(const std::string& path);
 
 }  // namespace lzy

@@ -1,5 +1,5 @@
-// Who sees what. Each rank tells what it sees, and all decide from the same lists. Nothing is decided from what one
-// rank knows alone: a rank that took another way would make other collective calls.
+// Each rank tells which members it sees, and all ranks decide from the same lists. No decision may depend on what one rank
+// alone knows: that rank would make other collective calls than the others.
 
 #include "dataset/sights.h"
 
@@ -24,8 +24,7 @@ bool IsSameNode(std::string_view a, std::string_view b) {
   return is_domain_of(a, b) || is_domain_of(b, a);
 }
 
-// What a process sees a member as: of a set (as time or uuid tell), of a commit. Nothing where it has no usable
-// sidecar.
+// The commit of a member that a process sees. `committed` is false if the process sees no usable sidecar.
 struct SeenState {
   bool committed = false;
   Uuid uuid{};
@@ -39,12 +38,12 @@ struct SeenState {
   }
 };
 
-// Where members that nobody sees could be made, as this process knows it.
+// For each member of `missing`, in this order: the directory where this process would make it.
 Result<std::vector<Site>> LookAtSites(FileSystem& fs, const DatasetRef& ref, const std::vector<LostMember>& missing) {
   std::vector<Site> sites;
   for (const LostMember& member : missing) {
     const std::string path = ExpandPattern(ref.path, member.rank);
-    // What must not be looked at is not missing.
+    // A file that may not be examined is not missing.
     if (const auto data = fs.Stat(path); !data.ok() && data.status().code() == Code::kIo) return data.status();
     const auto stat = fs.Stat(DirectoryOf(path));
     const bool reachable = stat.ok() && stat->type == FileStat::Type::kDirectory;
@@ -54,8 +53,9 @@ Result<std::vector<Site>> LookAtSites(FileSystem& fs, const DatasetRef& ref, con
   return sites;
 }
 
-// Which groups' members only one of `places` (by process) sees, by place. Nothing where all are one place. A member
-// that several places see is not lost with any of them, so it does not count.
+// By place: the groups of the members that only processes of this place see. `places` has a place (node or domain) for each
+// process. A member that several places see is not lost with one of them, so it does not count. Empty if there is only one
+// place.
 std::map<std::string, std::multiset<std::uint32_t>> ResidentsOf(const std::vector<std::string>& places,
                                                                const std::vector<std::vector<std::uint32_t>>& seen,
                                                                const std::map<std::uint32_t, std::uint32_t>& group_of) {
@@ -86,7 +86,8 @@ Result<Sights> GatherSights(Communicator& comm, const DatasetRef& ref) {
   return sights;
 }
 
-// A member that was made again elsewhere has the only sidecar that says so. Of its former place, the others tell.
+// If a member was made again on another node, only its own sidecar names that node. The sidecars of its group name the old
+// one.
 void MemberNodes::Add(std::uint32_t rank, const std::vector<std::uint32_t>& group, const WrittenOn& on) {
   if (on.nodes.size() != group.size()) return;
   count = std::max(count, on.count);
@@ -100,13 +101,13 @@ bool HasNode(const std::set<std::string>& nodes, const std::string& node) {
   return std::ranges::any_of(nodes, [&](const std::string& one) { return IsSameNode(one, node); });
 }
 
-// What a process sees of a node on which none runs, it sees on a shared file system. There, what nobody sees is lost.
+// If a process sees a member of a node without a process, the file system is shared. Then absent members are lost.
 bool MayBeElsewhere(const MemberNodes& members, const std::set<std::string>& here, const LostNodes& lost) {
   if (members.count == 0 || lost.all || (lost.replaced && here.size() >= members.count)) return false;
   return std::ranges::all_of(members.own, [&](const auto& member) { return HasNode(here, member.second); });
 }
 
-// Only members that several processes see can be there twice. Their generations are compared.
+// Only a member that several processes see can have several copies. Their generations are compared.
 Status DropOldSights(const Context& context, const DatasetRef& ref, std::vector<std::vector<std::uint32_t>>& seen) {
   if (std::ranges::all_of(seen, [&](const auto& one) { return one == seen[0]; })) return Status::Ok();
   std::map<std::uint32_t, int> seers;
@@ -141,7 +142,7 @@ Status DropOldSights(const Context& context, const DatasetRef& ref, std::vector<
   return Status::Ok();
 }
 
-// The process of the same number wrote the member, so its node most likely has it in its cache.
+// The process with the number of the member wrote it, so its node most likely has it in its cache.
 std::map<std::uint32_t, int> AssignOwners(const std::vector<std::vector<std::uint32_t>>& seen) {
   std::map<std::uint32_t, std::vector<int>> seers;
   for (std::size_t p = 0; p < seen.size(); ++p) {

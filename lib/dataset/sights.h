@@ -1,9 +1,9 @@
 #pragma once
-// Which process sees which members of a set, who owns each, and who is to make those that nobody sees. First step of
-// OpenSet.
+// Finds out which process sees which members of a set, chooses an owner for each member, and gathers the facts by which a
+// process is chosen to make missing members. The first step of OpenSet.
 //
-// Members may lie on disks that only one node has, so nothing is known before the ranks have told each other. Functions
-// with a communicator or a context are collective and give all ranks the same result.
+// Members may be on disks of single nodes, so nothing is known before the ranks have told each other. Functions with a
+// communicator or a context are collective and give all ranks the same result.
 
 #include <cstdint>
 #include <map>
@@ -18,39 +18,41 @@
 
 namespace lzy {
 
-/// Which members each process sees, and the name of its node; by process.
+/// By process: the members that it sees, and the name of its node.
 struct Sights {
   std::vector<std::vector<std::uint32_t>> seen;
   std::vector<std::string> nodes;
 };
 Result<Sights> GatherSights(Communicator& comm, const DatasetRef& ref);
 
-/// What sidecars tell of where the members of a set were written (docs/design/commit.md §6 "Partial sight").
+/// The nodes on which the members of a set were written, as sidecars record them (docs/design/commit.md §6, "Members that are
+/// not visible").
 struct MemberNodes {
-  std::uint32_t count = 0;                    ///< nodes of the whole set; 0: no sidecar tells
-  std::map<std::uint32_t, std::string> own;   ///< by rank, as the member's own sidecar says: where it is
-  std::map<std::uint32_t, std::string> told;  ///< as sidecars of its group say
-  /// Takes in the sidecar of member `rank`. `group`: the ranks that it describes.
+  std::uint32_t count = 0;                    ///< number of nodes of the whole set; 0: not recorded
+  std::map<std::uint32_t, std::string> own;   ///< by rank: as the member's own sidecar records
+  std::map<std::uint32_t, std::string> told;  ///< by rank: as sidecars of its group record
+  /// Adds what the sidecar of member `rank` records. `group`: the ranks that it describes.
   void Add(std::uint32_t rank, const std::vector<std::uint32_t>& group, const WrittenOn& on);
 };
-/// Whether absent members that were written on a node without a process of the command may be on its disk. `here`: nodes with
-/// a process. False if the file system is shared, if nothing is recorded, or if the user said that they are lost.
+/// True if absent members may be on the disk of a node without a process of the command. `here`: the nodes with a process.
+/// False if the file system is shared, if nothing is recorded, or if `lost` says that these members are lost.
 bool MayBeElsewhere(const MemberNodes& members, const std::set<std::string>& here, const LostNodes& lost);
-/// Whether `nodes` has `node`. MPIs name a node in two ways: n1, or n1.cluster.
+/// True if `nodes` contains `node`. n1 and n1.cluster are the same node, because MPI libraries use either name.
 bool HasNode(const std::set<std::string>& nodes, const std::string& node);
 
-/// Members of which nodes have files of their own: one that was away has its old one, when another was put in its
-/// place meanwhile. Leaves only those who see the newest. Where all processes see the same there is one file system,
-/// and nothing is looked at.
+/// Several nodes may have a copy of one member, for example after a node returned that had been replaced. Removes from
+/// `seen` the processes that see an older copy than another process. If all processes see the same members, there is one
+/// file system, and nothing is compared.
 Status DropOldSights(const Context& context, const DatasetRef& ref, std::vector<std::vector<std::uint32_t>>& seen);
 
-/// An owner for every member: the process of the same number if it sees the member, else the least busy one that does.
+/// Chooses an owner for every member: the process with its number, if it sees the member; else the process with the fewest
+/// members among those that see it.
 std::map<std::uint32_t, int> AssignOwners(const std::vector<std::vector<std::uint32_t>>& seen);
 
-/// What all ranks found of the members that they own, by rank of the member.
+/// Exchanges the summaries of the members that each rank owns. The result is by rank of the member.
 Result<std::map<std::uint32_t, Summary>> ExchangeSummaries(Communicator& comm, const std::vector<Summary>& mine);
 
-/// What each process knows of its node, and which members are on one node, or in one failure domain, only.
+/// Gathers what each process knows of its node, and which members only one node, or one failure domain, has.
 Result<Places> GatherPlaces(const Context& context, const DatasetRef& ref, const std::vector<LostMember>& missing,
                             const std::vector<std::vector<std::uint32_t>>& seen,
                             const std::map<std::uint32_t, std::uint32_t>& group_of);

@@ -1,4 +1,4 @@
-// What is the same for both kinds of datasets: opening, streams of blocks, geometry by options.
+// The code of OpenDataset that shared files and sets share, streams of blocks, and geometries that follow from options.
 
 #include "dataset/view.h"
 
@@ -45,8 +45,7 @@ bool DatasetView::UnknownFilesAreThere() const {
 
 namespace {
 
-// With leaves of several keys nobody could ever prove what was committed. Keys are compared by their ids; the secret
-// itself is never sent.
+// Leaves made with several keys could never be proven. Ranks compare the ids of their keys; no rank sends the secret.
 Status AgreeOnKey(const Context& context) {
   if (context.comm.size() == 1) return Status::Ok();
   const KeyId mine = context.options.key ? context.options.key->id() : KeyId{};
@@ -107,7 +106,7 @@ BlockStream StreamOf(const Ensemble& ensemble, bool of_parity, std::uint32_t f) 
   return ParityStream(*ensemble.layout, f, file.parity(), file.parity_base, file.parity_tree(), key);
 }
 
-// Recorded directories are compared with those in which the parts were found.
+// Compares the recorded directories with those in which the parts were found.
 bool PartsMoved(const DatasetView& view) {
   if (view.info.parts.directories.empty()) return false;
   const std::vector<std::string>& paths = view.ensembles[0].files[0].part_paths;
@@ -135,14 +134,15 @@ void KeepGeometry(const Superblock& superblock, const InfoRecord& info, bool all
   if (keep("parity")) options.parity = superblock.parity;
   if (keep("group")) options.group = info.group_option;
   if (keep("block-size")) options.block_size = BlockSizeOptionOf(superblock);
-  // Where servers decide, the number does not: it stays what it was, for a file whose stripes nobody tells.
+  // With stripe=servers, the size of a unit follows from the servers. The recorded number stays for files whose stripes are
+  // unknown.
   if (keep("stripe") || options.stripe_servers) options.stripe = info.stripe_option;
   const bool striped = superblock.placement == ParityPlacement::kStriped;
   if (keep("stripe")) options.stripe_servers = striped;
   if (!options.stripe_servers || !striped) return;
   options.by_servers = {superblock.unit, info.groups};
   if (options.parity == superblock.parity && options.group == info.group_option) return;
-  // Nobody tells the servers now. What was in groups of its own may meet.
+  // The servers are not known here, so devices of one server may come into one group.
   std::vector<std::string> devices;
   for (std::uint32_t d = 0; d < superblock.members; ++d) devices.push_back(std::to_string(d));
   options.by_servers->groups = DealGroups(devices, options.group, options.parity).groups;
@@ -154,7 +154,7 @@ GeometryParameters SharedGeometry(const Options& options, std::uint64_t size) {
     return {DatasetKind::kShared, options.device_dirs.empty() ? ParityPlacement::kStriped : ParityPlacement::kDirectories, block_size,
             std::max<std::uint64_t>(options.by_servers->unit, block_size), options.parity, options.by_servers->groups};
   }
-  // Stripe positions of one file fail one by one, so every device is a domain of its own.
+  // Stripe positions of one file fail one by one, so each device is a failure domain.
   std::vector<std::string> domains;
   const bool parted = !options.device_dirs.empty();
   const std::size_t devices = parted ? options.device_dirs.size() : options.group;
@@ -184,7 +184,7 @@ Interval PartOf(std::uint64_t total, int rank, int size) {
   return {begin(r), begin(r + 1)};
 }
 
-// Launchers of MPI tell how many ranks share this node. Without them, all ranks are taken to be here.
+// Launchers of MPI set variables with the number of ranks on this node. Without them, assumes that all ranks are here.
 unsigned ThreadsFor(const Context& context) {
   if (context.options.threads > 0) return context.options.threads;
   cpu_set_t cpus;

@@ -1,13 +1,11 @@
 #pragma once
-// A dataset opened: files, sidecars, layout, and what every rank knows of them. All operations of the engine begin with
-// OpenDataset, and hand the view to judge/, mend/ and commit/.
+// An open dataset: files, sidecars, layout, and the facts that all ranks share. All operations of the engine call
+// OpenDataset first, and pass the view to judge/, mend/ and commit/.
 //
-// A shared file is one ensemble, whose layout has all groups. A set has an ensemble for each group, since groups are
-// independent. Within an ensemble, the number of a file is its index in the list of ranks of the group (0 for a shared
-// file).
+// A shared file is one ensemble, whose layout has all groups. A set has one ensemble for each group, because groups are
+// independent. Within an ensemble, files are numbered by their index in the ranks of the group (0 for a shared file).
 //
-// Fields are agreed (the same on every rank) unless they are marked local. The view owns the open files, and with them
-// the locks: destroying it lets them go.
+// Fields are agreed (the same on every rank) unless they are marked local. The view owns the open files and their locks.
 
 #include <memory>
 #include <optional>
@@ -29,220 +27,218 @@
 
 namespace lzy {
 
-/// The leaf of a parity block that was made from contents which are not what their leaves say; no bytes have it
+/// The leaf of a parity block that was made from contents that do not have their leaves. No block has this leaf
 /// (docs/format.md §3 "Rows without parity").
 inline constexpr Hash kNoParityLeaf{
     {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
-/// Why a member's sidecar cannot be used, as every rank knows it. kUnsealed: it is not sealed with the key that was
-/// given, or not what was sealed. kUnreadable: the device failed, so nobody knows whether the sidecar is destroyed.
+/// Why a sidecar cannot be used; the same on every rank. kUnsealed: it is not sealed with the given key, or its contents do
+/// not match its seal. kUnreadable: the device failed, so it is not known whether the sidecar is destroyed.
 enum class SidecarFault : std::uint8_t { kNone = 0, kMissing = 1, kDestroyed = 2, kOutdated = 3, kForeign = 4, kUnsealed = 5,
                                          kUnreadable = 6 };
 
-/// How a data file, its sidecar and its parts are striped, as far as the file system tells it.
+/// The stripes of a data file, its sidecar and its parts, if the file system reports them.
 struct FileStripes {
   std::optional<StripeLayout> data;
   std::optional<StripeLayout> sidecar;
   std::vector<std::optional<StripeLayout>> parts;  ///< by device
-  std::string fault;  ///< why not, if what it tells makes no sense
+  std::string fault;  ///< the reason, if the answer of the file system makes no sense
   LZY_FIELDS(data, sidecar, parts, fault)
 };
 
-/// What the owner of a file tells the others about it and its sidecar.
+/// The facts about a file and its sidecar that its owner sends to all ranks.
 struct FileFacts {
   std::uint32_t rank = 0;     ///< of the member; 0 for a shared file
-  std::string sidecar_path;   ///< where the sidecar is now (may still have the name of before a rename)
+  std::string sidecar_path;   ///< present path of the sidecar, which may differ from SidecarPath after a rename
   bool present = false;       ///< the data file exists
   FileStat stat;              ///< if present
   SidecarFault fault = SidecarFault::kMissing;
   std::string fault_text;  ///< for messages
-  /// What the file was when its sidecar, which is of an older generation than its set's, was committed: while it is
-  /// that still, it is no edit but a state of the past (a node that was away, a backup). Not told, but found from what
-  /// is.
+  /// The committed stamp, if the sidecar is of an older generation than its set. While the file has this size and mtime, it
+  /// is not edited: it is as that older commit left it (a node that was away, a backup). Each rank derives this field from
+  /// the summaries.
   std::optional<Stamp> past;
   bool IsOfThePast() const { return past && past->size == stat.size && past->mtime_ns == stat.mtime_ns; }
   std::uint64_t sidecar_bytes = 0;
-  std::uint32_t sidecar_uid = 0;  ///< whose a usable sidecar is
+  std::uint32_t sidecar_uid = 0;  ///< Unix owner of a usable sidecar
   std::uint32_t sidecar_gid = 0;
-  std::uint64_t parity_base = 0;  ///< offset of the parity region in what FileView::parity() is
-  std::vector<std::string> part_paths;  ///< where its parts are, or would be, by device; none: it is in the sidecar
+  std::uint64_t parity_base = 0;  ///< offset of the parity region in FileView::parity()
+  std::vector<std::string> part_paths;  ///< paths of the parts, by device, also of missing ones; empty: the parity is in the sidecar
   std::uint64_t part_base = 0;          ///< offset of the region in each part
-  std::vector<std::string> part_obstacles;  ///< why a repair leaves a part as it is; empty: it need not
+  std::vector<std::string> part_obstacles;  ///< by device: why a repair cannot write the part; empty string: it can
   std::optional<Intent> intent;
   FileStripes stripes;  ///< only if OpenRequest::stripes asks for it
 };
 
-/// Which file has the name of a file of a dataset.
+/// Which file now has the name of a file of a dataset.
 struct Identity {
   enum class Kind {
-    kCommitted,  ///< that which was committed, as far as known. What differs in it is damage or an edit
-    kProven,     ///< that which another sidecar in reach, or this set, committed as `name`. Somebody put it here; it is no damage
-    kAnother,    ///< another one by inode or birth, with the committed mtime; most of its blocks are not as committed
-    kRenamed,    ///< the one that was committed as `name`, by its inode, size and mtime. It was renamed, and is damaged
-    kUnlike,     ///< the same by inode and birth, with the committed mtime, but most of its blocks are not as committed; and it has another
-                 ///< size, or births are not told
+    kCommitted,  ///< the committed file, as far as known. Differences are damage or edits
+    kProven,     ///< another sidecar in reach, or this set, proves that it has the content of `name`. Somebody put it here; it is not
+                 ///< damaged
+    kAnother,    ///< inode or birth differ, the mtime is the committed one, and most blocks differ
+    kRenamed,    ///< the file that was committed as `name`, by inode, size and mtime. It was renamed and is damaged
+    kUnlike,     ///< inode, birth and mtime are the committed ones, but most blocks differ; and the size differs, or births are
+                 ///< unknown. Or inode or birth differ, and the file is empty
   };
   Kind kind = Kind::kCommitted;
   std::string name;
-  bool has_free_sidecar = false;  ///< kProven: that sidecar may be used for this file (AdoptByContent)
-  bool elsewhere = false;         ///< kProven: that sidecar is in another directory that the command names, and not of this set
+  bool has_free_sidecar = false;  ///< kProven: the proving sidecar may be used for this file (AdoptByContent)
+  bool elsewhere = false;         ///< kProven: the proving sidecar is in another directory of the command, and not of this set
   bool Is(Kind one) const { return kind == one; }
-  /// Another file than the committed one: nothing writes to it, and nothing commits it, without force.
+  /// True if it is another file than the committed one. Without --force, nothing writes to it or commits it.
   bool IsOther() const { return kind == Kind::kProven || kind == Kind::kAnother || kind == Kind::kRenamed; }
 };
 
-/// A data file and its sidecar. The facts are agreed: the same on every rank. So is the second part here.
+/// A data file and its sidecar. The inherited facts are agreed.
 struct FileView : FileFacts {
-  // Local: set only where this rank owns the file (shared: everywhere).
+  // Local: set only if this rank owns the file (shared file: on every rank).
   std::unique_ptr<File> data;        ///< null: missing
   std::unique_ptr<Sidecar> sidecar;  ///< null: not usable
-  std::unique_ptr<PartedFile> parts;  ///< of a file with device directories: its parity region
-  std::unique_ptr<File> replica;     ///< a copy of the data, of which a restore may take blocks (mend/replica)
-  std::shared_ptr<File> held;        ///< a sidecar that is not usable: its file, with the lock where that was taken
-  /// A sidecar that is sound but of another dataset than its set is by now, with its lock. It still says what was
-  /// committed of this file.
+  std::unique_ptr<PartedFile> parts;  ///< the parity region of a file with device directories
+  std::unique_ptr<File> replica;     ///< a copy of the data, from which a restore may take blocks (mend/replica)
+  std::shared_ptr<File> held;        ///< the file of an unusable sidecar; it keeps the lock
+  /// A sound sidecar of another dataset, with its lock. The file was committed as a part of that dataset before, and this
+  /// sidecar records its content.
   std::unique_ptr<Sidecar> former;
-  /// Leaves of the data when the sidecar is lost but the data have the root that the group's other sidecars record; and
-  /// of data or parity when hash pages that no copy had intact could be computed again.
+  /// Leaves that were computed and proven. proven_data: the sidecar is lost, but the data have the root that the other
+  /// sidecars of the group record. Both: pages of hashes that no copy of the sidecar had intact were computed again.
   std::optional<Tree> proven_data;
   std::optional<Tree> proven_parity;
 
   // Agreed.
   std::string path;
-  int owner = 0;      ///< rank of the communicator that reads and writes it
-  bool seen = false;  ///< somebody sees data or sidecar
-  /// Set: nobody sees it, but it may be on the disk of a node on which no process runs: `written_on`.
+  int owner = 0;      ///< the rank of the communicator that reads and writes the file
+  bool seen = false;  ///< a rank sees the data or the sidecar
+  /// Member: no rank sees it, but it may be on the disk of a node without a process (written_on).
   bool not_visible = false;
-  std::string written_on;  ///< set: its node, as far as known
+  std::string written_on;  ///< member: its node, if known
   Stamp stamp;  ///< as committed
   std::int64_t commit_clock_ns = 0;
-  /// Of which commit the sidecar was when it was opened, whether it can be used or not. Zeros: it could not be loaded.
+  /// The commit of the sidecar when it was opened, also if it is unusable. Zeros: it could not be loaded.
   struct Commit {
     Uuid uuid{};
     std::uint64_t generation = 0;
     std::int64_t wall_time_ns = 0;
     friend bool operator==(const Commit&, const Commit&) = default;
   } opened;
-  /// Set by Examine for a file that differs from its sidecar: which file it is (docs/design/commit.md §7, "Owners of sidecars").
+  /// Examine sets this for a file that differs from its sidecar (docs/design/commit.md §7, "Owners of sidecars").
   Identity identity;
-  /// Committed leaves, as far as known here.
+  /// Committed leaves, if this rank knows them; else null. Local.
   const Tree* data_tree() const {
     return proven_data ? &*proven_data : sidecar ? &sidecar->contents().data_tree : nullptr;
   }
   const Tree* parity_tree() const {
     return proven_parity ? &*proven_parity : sidecar ? &sidecar->contents().parity_tree : nullptr;
   }
-  /// What the parity region is in, from parity_base on; null where there is no sidecar.
+  /// The file that contains the parity region, from parity_base on; null if there is no sidecar. Local.
   File* parity() const { return parts ? parts.get() : sidecar ? &sidecar->file() : nullptr; }
   bool sidecar_usable() const { return fault == SidecarFault::kNone; }
 };
 
-/// Bytes of a file, as reports name them: the path of what has them, and where they begin there.
+/// A place in a file, as reports name it.
 struct PlaceInFile {
   std::string path;
   std::uint64_t offset = 0;
 };
-/// Where a byte of the parity region is. `unit`: that of the layout.
+/// The place of byte `offset` of the parity region. `unit`: of the layout.
 PlaceInFile ParityPlace(const FileView& file, std::uint64_t unit, std::uint64_t offset);
-/// The inverse: the byte of the region that lies at `offset` of the sidecar, or of the part of `device`. Nothing lies
-/// there: nullopt.
+/// The inverse of ParityPlace: the byte of the region at `offset` of the sidecar, or of the part of `device`. nullopt if no
+/// parity is there.
 std::optional<std::uint64_t> ParityOffset(const FileView& file, std::uint64_t unit, std::uint32_t device, std::uint64_t offset);
 
-/// Files that are coded together, with the layout that says how.
+/// Files that share parity, and their layout.
 struct Ensemble {
   std::vector<FileView> files;
   std::vector<MemberRecord>
-      records;  ///< as committed, by file (sets only; from whichever sidecar of the group is usable)
+      records;  ///< sets only: as committed, by file (from a usable sidecar of the group)
   std::optional<Layout> layout;
-  std::shared_ptr<const LeafKey> key;  ///< that the leaves were made with; null: none
+  std::shared_ptr<const LeafKey> key;  ///< the key of the leaves; null: not sealed
   std::unique_ptr<Communicator>
-      group_comm;  ///< set: its owners, when there are several ensembles; null where not one of them
+      group_comm;  ///< sets with several ensembles: the owners of this one; null on other ranks
 };
 
-/// What OpenDataset found. If `committed` is false, only paths, intents and faults mean anything.
+/// The result of OpenDataset. If `committed` is false, only paths, intents and faults are valid.
 struct DatasetView {
   DatasetRef ref;
-  bool committed = false;  ///< there is a usable sidecar with a committed generation
-  Status unusable;        ///< why not, when there are sidecars but none is usable
-  Superblock superblock;  ///< of any usable sidecar (geometry, uuid, generation, dataset root)
-  InfoRecord info;        ///< of the same
+  bool committed = false;  ///< a usable sidecar has a committed generation
+  Status unusable;        ///< why not, if there are sidecars but none is usable
+  Superblock superblock;  ///< from a usable sidecar (geometry, uuid, generation, dataset root)
+  InfoRecord info;        ///< from the same sidecar
   std::vector<Ensemble> ensembles;
   /// The files of all ensembles, in their order.
   auto files() { return ensembles | std::views::transform(&Ensemble::files) | std::views::join; }
   auto files() const { return ensembles | std::views::transform(&Ensemble::files) | std::views::join; }
-  std::vector<FileView> extras;  ///< files that match the set's pattern but are not members of what is committed
+  std::vector<FileView> extras;  ///< files that match the pattern but are not members of the committed set
   std::vector<std::string> warnings;
-  bool recovered = false;  ///< its sidecar was lost, and has just been made again from a spare
-  /// Where several nodes see members of a set that the others do not, and some are seen by none: the node of each
-  /// process.
+  bool recovered = false;  ///< OpenDataset made the sidecar again from a spare
+  /// By process: its node. Empty unless members are missing, and some members are seen by one node only.
   std::vector<std::string> nodes;
-  /// Where no process sees all members that are seen, or some may be elsewhere: the nodes that have them, as far as known.
+  /// The nodes that have the members, as far as known. Empty if a process sees all members that are seen, and none may be
+  /// elsewhere.
   std::vector<std::string> needed_nodes;
-  std::uint32_t written_on = 0;  ///< set: on how many nodes; 0: not recorded
-  std::vector<std::uint32_t> unknown_ranks;  ///< members of whose whole group no sidecar is left
-  bool unknown_elsewhere = false;  ///< those without a file may be on disks of nodes on which no process runs
-  /// Whether it is a set of which members may be elsewhere. Then nothing is written.
+  std::uint32_t written_on = 0;  ///< set: number of nodes on which it was written; 0: not recorded
+  std::vector<std::uint32_t> unknown_ranks;  ///< members of groups of which no sidecar is left
+  bool unknown_elsewhere = false;  ///< those of them without a file may be on nodes without a process
+  /// True if members of the set may be on nodes without a process. Then nothing is written.
   bool IsPartial() const;
-  /// The file of such a member, which nothing is known of; null: it is gone, too.
+  /// The file of member `rank`, one of unknown_ranks; null if it does not exist.
   const FileView* UnknownFile(std::uint32_t rank) const;
-  /// Whether `file`, one of `extras`, is such a member.
+  /// True if `file`, one of `extras`, is a member in unknown_ranks.
   bool IsUnknownMember(const FileView& file) const;
-  /// Whether it is a file of an older, larger set.
+  /// True if `file`, one of `extras`, is of another or an older set.
   bool IsLeftover(const FileView& file) const;
   bool UnknownFilesAreThere() const;
   std::uint64_t data_bytes() const;
 };
 
-/// Whether some of a file's parts are not in the directories that its sidecar names, but in those that option
-/// device-dirs does.
+/// True if some parts are not in the directories that the sidecar records, but in those of option device-dirs.
 bool PartsMoved(const DatasetView& view);
 
-/// How a dataset is opened. The same on all ranks.
+/// How to open a dataset. The same on all ranks.
 struct OpenRequest {
-  bool write = false;  ///< open for writing and take the commit locks
+  bool write = false;  ///< open for writing and lock the sidecars
   Placing placing = Placing::kApart;  ///< as in RestoreRequest
   LostNodes lost = {};                ///< as in RestoreRequest
-  bool stripes = false;               ///< ask the file system how the files are striped
-  HeldLocks* held = nullptr;          ///< locks of an earlier view of the dataset (ReleaseLocks); those that are used are taken out. Local
+  bool stripes = false;               ///< fill in FileFacts::stripes
+  HeldLocks* held = nullptr;          ///< locks of an earlier view (ReleaseLocks); removes those that it uses. Local
 };
 
-/// Opens what is there. Collective. To write, each owner takes the locks of its sidecars, and waits for them up to
-/// options.timeout_seconds (then kBusy). Commits that broke off are completed, in the view alone if it is for reading.
-/// A member that cannot be opened is absent, with a warning. Other I/O trouble is an error.
+/// Opens a dataset. Collective. With request.write, each owner locks its sidecars, and waits up to options.timeout_seconds
+/// for each lock (then kBusy). Completes interrupted commits of sets; without request.write, only in the view. A missing
+/// file or an unusable sidecar is a fact of the view, not an error; I/O errors are errors.
 Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, const OpenRequest& request);
 
-/// The locks of a view that was opened to write, for the next opening (OpenRequest::held). The view is of no use any more. Local.
+/// Ends `view`, which was opened for writing, and returns its locks for the next one (OpenRequest::held). Local.
 HeldLocks ReleaseLocks(DatasetView view);
 
-/// Gives `options` what the geometry of a dataset follows from: parity, group, block-size and stripe of its last commit,
-/// but for options that were given. `all`: also these. Device directories are no part of it. Of a dataset that was made by
-/// stripe=servers, Options::by_servers is what that came to.
+/// Sets the options that determine the geometry (parity, group, block-size, stripe) to those of the last commit. Options
+/// that the user gave stay, unless `all` is true. Device directories are not part of it. If the dataset was made with
+/// stripe=servers, sets Options::by_servers to the recorded geometry.
 void KeepGeometry(const Superblock& superblock, const InfoRecord& info, bool all, Options& options);
 
-/// The geometry that a shared file of `size` bytes gets by these options.
+/// The geometry of a shared file of `size` bytes with these options.
 GeometryParameters SharedGeometry(const Options& options, std::uint64_t size);
 
-/// The geometry of one group of a set, which has `members` files: device i is file i.
+/// The geometry of a group with `members` files. Device i is file i.
 GeometryParameters GroupGeometry(std::uint32_t block_size, std::uint64_t unit, std::uint32_t parity, std::size_t members);
 
-/// Blocks of data file or parity region as the storage layer reads them. The layout, trees and key must outlive the
-/// stream.
+/// The blocks of a data file or a parity region, for the storage layer. Layout, trees and key must outlive the stream.
 BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected, const LeafKey* key);
 /// The same for a file of `size` bytes in blocks of any size.
 BlockStream DataStream(std::uint64_t block_size, std::uint64_t size, File* data, const Tree* expected, const LeafKey* key);
 BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base, const Tree* expected,
                          const LeafKey* key);
 
-/// The stream of file `f` of a committed ensemble, as this rank has it open. It has no file where this rank has none,
-/// or where there is no sidecar. The ensemble must outlive it.
+/// The stream of file `f` of a committed ensemble, with the file that this rank has open. It has no file if this rank has
+/// none, or if there is no sidecar. The ensemble must outlive it.
 BlockStream StreamOf(const Ensemble& ensemble, bool of_parity, std::uint32_t f);
 
-/// The part of 0 to `total` (not included) that one of `size` ranks gets. Parts are in the order of ranks, disjoint,
-/// and differ by one at most.
+/// The part of [0, total) for rank `rank` of `size`. Parts are disjoint, in the order of ranks, and their sizes differ by at
+/// most one.
 Interval PartOf(std::uint64_t total, int rank, int size);
 
-/// Ranks as the engine shares work: threads for this process by option, or the cores it may use divided among local
-/// ranks.
+/// The number of threads for this process: option threads, or the cores that it may use divided among the ranks of its node.
 unsigned ThreadsFor(const Context& context);
 
 }  // namespace lzy

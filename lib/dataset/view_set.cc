@@ -1,5 +1,5 @@
-// A set opened. Each member is opened by its owner. Then all ranks have the same summaries, and come to the same view:
-// which generation counts, which groups there are, who is missing, and who is to make the missing ones.
+// Opens a set. The owner of each member opens it. Then all ranks have the same summaries, and derive the same view from
+// them: the generation that counts, the groups, the missing members, and the processes that make those again.
 
 #include <fmt/format.h>
 
@@ -30,7 +30,7 @@ class SetOpener {
 
   Result<DatasetView> Run() {
     view_.ref = ref_;
-    // First who sees and owns what, then what the sidecars say, then groups and layouts.
+    // First find who sees and owns each member, then judge the sidecars, then make groups and layouts.
     LZY_ASSIGN_OR_RETURN(Sights sights, GatherSights(comm_, ref_));
     seen_ = std::move(sights.seen);
     nodes_ = std::move(sights.nodes);
@@ -58,11 +58,10 @@ class SetOpener {
   }
 
  private:
-  // Opens the members that this rank owns. Two names for one file would be two members that are lost together, so they
-  // are refused.
+  // Opens the members that this rank owns. Refuses two names of one file: these members would be lost together.
   Status OpenOwn() {
     std::map<std::string, std::string> places;
-    // Other owners than before would wait for the locks.
+    // Release the locks of members that another rank owns now, because that rank locks them.
     if (request_.held != nullptr) std::erase_if(*request_.held, [&](const auto& one) { return !Owns(one.first); });
     for (const auto& [rank, path] : ref_.members) {
       if (owners_.at(rank) != comm_.rank()) continue;
@@ -84,8 +83,8 @@ class SetOpener {
     return owner != owners_.end() && owner->second == comm_.rank();
   }
 
-  // The same for hard links, whoever owns the members. Only if inodes of two members have the same number, ranks that see
-  // both look at them: numbers of devices mean something on one node only.
+  // Refuses hard links between members, whatever ranks own them. Ranks look at members only if two have the same inode
+  // number, because device numbers mean something on one node only.
   Status RefuseHardLinks() {
     std::map<std::uint64_t, std::vector<std::uint32_t>> by_inode;
     for (const auto& [rank, s] : members_) {
@@ -94,7 +93,7 @@ class SetOpener {
     std::erase_if(by_inode, [](const auto& one) { return one.second.size() < 2; });
     if (by_inode.empty()) return Status::Ok();
     return AgreeOn(comm_, [&]() -> Status {
-      // By device and inode. Some file systems make up inodes, so size and birth must be the same, too.
+      // Compares device and inode, and also size and birth, because some file systems invent inodes.
       std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::int64_t>, std::string> names;
       for (const std::uint32_t rank : by_inode | std::views::values | std::views::join) {
         const auto member = ref_.members.find(rank);
@@ -109,7 +108,8 @@ class SetOpener {
     });
   }
 
-  // A copy is another file only where the names are two, and not one name reached in two ways.
+  // The error for two members that are one file. A copy helps only if the files have two names, not one name that two paths
+  // reach.
   Status OneFile(const std::string& path, const std::string& other) const {
     const auto real = context_.fs.RealPath(path), other_real = context_.fs.RealPath(other);
     const std::string same = fmt::format("{}: it is the same file as {}", path, other);
@@ -121,12 +121,11 @@ class SetOpener {
                                    quoted, copy, copy, quoted)};
   }
 
-  // Judges the members' generations, after completing commits that broke off half-way. A rank completes only members
-  // that it owns. If any rank completed one, the summaries are out of date, so all ranks exchange them again and judge
-  // anew.
+  // Completes interrupted commits and judges the generations of the members. A rank completes only members that it owns. If
+  // any rank completed one, all ranks exchange the summaries again and judge again.
   Status CompleteCommits() {
     std::set<std::uint32_t> roll_forward;
-    JudgeGenerations(view_, members_, roll_forward);
+    JudgeGenerations(view_, members_, roll_forward, AllDisks());
     bool rolled = false;
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       for (Summary& s : mine_) {
@@ -136,7 +135,7 @@ class SetOpener {
                              RollForward(context_, local_[s.rank], s, ExpandPattern(ref_.path, s.rank),
                                          view_.superblock, request_.write));
         rolled = rolled || advanced || s.prepared != 0;
-        if (!advanced) s.prepared = 0;  // not what the others have: of no use
+        if (!advanced) s.prepared = 0;  // another generation than that of the set: not usable
         if (!advanced && request_.write) LZY_RETURN_IF_ERROR(KeepFormer(s, local_[s.rank]));
       }
       return Status::Ok();
@@ -146,13 +145,15 @@ class SetOpener {
       LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
       roll_forward.clear();
       view_.committed = false;
-      JudgeGenerations(view_, members_, roll_forward);
+      JudgeGenerations(view_, members_, roll_forward, AllDisks());
     }
     return Status::Ok();
   }
 
-  // Where the sidecar of a member is that has the name of another member of the set: this one's files were exchanged or copied
-  // over the other's.
+  FileSystem* AllDisks() const { return comm_.size() == 1 ? &context_.fs : nullptr; }
+
+  // The newest sidecar of member `rank` that has the name of another member. It has that name if files of the two members
+  // were exchanged or copied over each other.
   const Summary* MisplacedOf(std::uint32_t rank) const {
     const Summary* newest = nullptr;
     for (const auto& [other, s] : members_) {
@@ -167,7 +168,8 @@ class SetOpener {
     return at != members_.end() && at->second.fault == SidecarFault::kNone;
   }
 
-  // To write, under the right names, so that the locks of this set are those of its members. Then everything is opened again.
+  // For writing, gives misplaced sidecars their own names, so that the locks of this set are those of its members. Returns
+  // true if there were any; then the set must be opened again.
   Result<bool> RenameMisplaced() {
     bool any = false;
     for (std::uint32_t rank = 0; view_.committed && request_.write && !has_renamed_ && rank < view_.superblock.members; ++rank) {
@@ -182,14 +184,15 @@ class SetOpener {
     return true;
   }
 
-  // Of a member that is lost, that was protected alone while it was elsewhere, or whose sidecar has the name of another one.
+  // True if the sidecar of this member may have another name: the member is lost, or was protected alone elsewhere, or its
+  // sidecar has the name of another member.
   bool MayHaveStraySidecar(const Summary& s) const {
     const bool alone = s.superblock.kind == DatasetKind::kShared && s.superblock.state == SidecarState::kCommitted;
     return s.fault != SidecarFault::kNone && (!s.present || alone || MisplacedOf(s.rank) != nullptr);
   }
 
-  // If a set was renamed as a whole, the sidecar of a member that was lost since still has the old name. Rehome has moved it,
-  // if this is to write.
+  // For reading. After a set was renamed, the sidecar of a member that was lost later still has its old name. For writing,
+  // Rehome has renamed it already.
   Status TakeStraySidecars() {
     const bool wanted = view_.committed && !request_.write && std::ranges::any_of(members_, [&](const auto& member) {
       return MayHaveStraySidecar(member.second);
@@ -207,11 +210,11 @@ class SetOpener {
     LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
     std::set<std::uint32_t> roll_forward;
     view_.committed = false;
-    JudgeGenerations(view_, members_, roll_forward);
+    JudgeGenerations(view_, members_, roll_forward, AllDisks());
     return Status::Ok();
   }
 
-  // What cannot be read says nothing, and is none.
+  // Takes a stray sidecar for member `s`, and returns true. A sidecar that cannot be read does not count.
   bool TakeStray(Summary& s) {
     const std::string directory = DirectoryOf(ExpandPattern(ref_.path, s.rank));
     const Summary* const misplaced = MisplacedOf(s.rank);
@@ -228,7 +231,8 @@ class SetOpener {
     return TellSidecar(local_[s.rank], s).ok();
   }
 
-  // A commit would replace it, so it must be asked first what it says of the file.
+  // Keeps a sidecar of another dataset, because a commit will replace it: what it records of the file must be compared
+  // first.
   Status KeepFormer(const Summary& s, FileView& file) {
     const bool of_another = s.fault == SidecarFault::kNone && s.superblock.state != SidecarState::kNeverCommitted &&
                             s.superblock.uuid != view_.superblock.uuid;
@@ -239,7 +243,7 @@ class SetOpener {
     return Status::Ok();
   }
 
-  // Of sidecars that are there and do not count.
+  // Warns of sidecars that exist but do not count.
   void Warn() {
     for (const auto& [rank, s] : members_) {
       if (s.fault == SidecarFault::kForeign || s.fault == SidecarFault::kOutdated) {
@@ -254,7 +258,7 @@ class SetOpener {
     }
   }
 
-  // A member that somebody sees.
+  // The view of a member that a rank sees.
   FileView TakeFile(std::uint32_t rank) {
     FileView file = local_.contains(rank) ? std::move(local_[rank]) : FileView();
     Fill(file, members_.at(rank));
@@ -263,7 +267,7 @@ class SetOpener {
     return file;
   }
 
-  // Nothing to go by: one ensemble of all that is there, in rank order (Protect deals groups itself).
+  // Without a committed sidecar: makes one ensemble of all files, in the order of ranks. (Protect deals the groups.)
   Status TakeAll() {
     Warn();
     Ensemble& ensemble = view_.ensembles.emplace_back();
@@ -272,7 +276,7 @@ class SetOpener {
     return Status::Ok();
   }
 
-  // Groups as their sidecars tell them, and who of them is not there.
+  // Reads the groups from the sidecars, and finds the members that are missing.
   Status ReadGroups() {
     LZY_RETURN_IF_ERROR(DropDissenters(members_));
     Warn();
@@ -304,7 +308,7 @@ class SetOpener {
     return Status::Ok();
   }
 
-  // docs/design/commit.md §6 "Partial sight": absent members that may be on disks which no process sees.
+  // Finds absent members that may be on disks that no process sees (docs/design/commit.md §6, "Members that are not visible").
   void FindElsewhere() {
     view_.written_on = member_nodes_.count;
     const std::set<std::string> here(nodes_.begin(), nodes_.end());
@@ -315,11 +319,11 @@ class SetOpener {
       if (told == member_nodes_.told.end() || HasNode(here, told->second) || HasNode(lost, told->second)) continue;
       elsewhere_.emplace(rank, told->second);
     }
-    // No sidecar tells where those are.
+    // No sidecar records where the other members are.
     view_.unknown_elsewhere = here.size() + lost.size() < member_nodes_.count && !view_.UnknownFilesAreThere();
   }
 
-  // For the next command, which must have a process on each.
+  // Names the nodes on which the next command needs a process.
   void NameNodes() {
     std::set<std::uint32_t> all;
     for (const auto& ranks : seen_) all.insert(ranks.begin(), ranks.end());
@@ -334,7 +338,7 @@ class SetOpener {
     view_.needed_nodes.assign(names.begin(), names.end());
   }
 
-  // About: metadata as of the others.
+  // The approximate size of a member with its sidecar. Its metadata are assumed to be as large as those of the others.
   std::uint64_t BytesOf(const InfoRecord& info, const MemberRecord& record) const {
     std::uint64_t metadata = 0;
     for (const MemberRecord& other : info.members) {
@@ -345,8 +349,8 @@ class SetOpener {
     return record.size + record.parity_size + metadata;
   }
 
-  // A process for each member nobody sees. Readers get one, too: a dry run names the places that the restore would
-  // choose.
+  // Chooses a process for each member that no process sees. Readers need this too: a dry run names the places that the
+  // restore would choose.
   Status PlaceMissing() {
     if (missing_.empty()) return Status::Ok();
     std::vector<LostMember> lost;
@@ -365,7 +369,7 @@ class SetOpener {
     return Status::Ok();
   }
 
-  // A member that nobody sees, for the process that is to make it.
+  // The view of a member that no rank sees.
   FileView MissingFile(std::uint32_t rank) const {
     FileView file;
     file.rank = rank;
@@ -379,9 +383,9 @@ class SetOpener {
     return file;
   }
 
-  // For a member whose own clock is lost. Clocks of whole seconds are read within a second or so of each other, and a second
-  // is long enough for an edit. Finer ones tell nothing: members are written while the clocks of others are read, and nodes
-  // do not have the same time.
+  // The commit clock for a member whose own is lost. Clocks of whole seconds are read within about a second of each other,
+  // and a second is long enough for an edit. Finer clocks say nothing: other members are still written while a clock is
+  // read, and clocks of nodes differ.
   std::int64_t ClockOfOthers() const {
     std::int64_t last = 0;
     for (const auto& [rank, s] : members_) {
@@ -390,9 +394,9 @@ class SetOpener {
     return last % kNsPerSecond == 0 ? last : 0;
   }
 
-  // Sizes are those that the group recorded, whatever a member's own sidecar said. A layout that contradicts the records
-  // would write parity to wrong places, so it is refused. Times are those of the member's own sidecar, if it is of this
-  // commit: after a copy, it may have taken the new ones (commit/renew_stamps).
+  // Sizes are those that the group recorded, not those of a member's own sidecar. A layout that contradicts the records is
+  // refused, because parity would be written to wrong places. Times are those of the member's own sidecar if it is of this
+  // commit: after a copy, it may have a renewed stamp (commit/renew_stamps).
   Status MakeEnsembles() {
     for (const auto& [ranks, info] : groups_) {
       Ensemble& ensemble = view_.ensembles.emplace_back();
@@ -411,7 +415,7 @@ class SetOpener {
           file.stamp.mtime_ns = info.members[i].mtime_ns;
           file.commit_clock_ns = ClockOfOthers();
         }
-        // What another sidecar recorded is no identity of this member.
+        // The recorded inode and birth are those of another member.
         if (file.fault == SidecarFault::kForeign) file.stamp.inode = file.stamp.birth_ns = 0;
         ensemble.files.push_back(std::move(file));
       }
@@ -427,7 +431,7 @@ class SetOpener {
     return Status::Ok();
   }
 
-  // Groups are independent: each works on a communicator of its owners.
+  // Groups are independent, so each gets a communicator of its owners.
   Status SplitGroups() {
     if (view_.ensembles.size() < 2 || comm_.size() < 2) return Status::Ok();
     std::vector<std::set<int>> parts;
@@ -450,7 +454,7 @@ class SetOpener {
   DatasetView view_;
   std::vector<std::vector<std::uint32_t>> seen_;  // by process: members
   std::map<std::uint32_t, int> owners_;
-  std::map<std::uint32_t, FileView> local_;  // of members that this rank owns
+  std::map<std::uint32_t, FileView> local_;  // members that this rank owns
   std::vector<Summary> mine_;
   std::map<std::uint32_t, Summary> members_;
   std::map<std::vector<std::uint32_t>, InfoRecord> groups_;  // by ranks

@@ -1,4 +1,4 @@
-// Members that are one file: they would be lost together, and each repair of one would damage the other.
+// Members that are one file. They would be lost together, and each repair of one would damage the other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -88,7 +88,7 @@ TEST_F(MembersThatAreOneFile, HardLinksOfEachOtherAreRefused) {
   for (std::uint32_t rank = 0; rank < kSetOf; ++rank) EXPECT_EQ(ReadFile(Member(rank)), whole.at(Member(rank)).bytes) << rank;
 }
 
-// A link from elsewhere is nobody's business.
+// A link to a member from outside the set is allowed.
 TEST_F(MembersThatAreOneFile, OtherLinksAreLeftAlone) {
   fs::create_hard_link(Member(2), scratch_ / "elsewhere");
   for (const DatasetReport& report : On(2, [&](const Context& c) { return Protect(c, Ref(c.comm, Resolve::kProtectable), {}); })) {
@@ -96,7 +96,7 @@ TEST_F(MembersThatAreOneFile, OtherLinksAreLeftAlone) {
   }
 }
 
-// Numbers of inodes and devices are those of the node.
+// Inode and device numbers have a meaning only on their node.
 TEST_F(MembersThatAreOneFile, InodesOfOtherNodesMayBeTheSame) {
   MemoryFileSystem nodes[2];
   for (std::uint32_t rank = 0; rank < 2; ++rank) nodes[rank].Put(fmt::format("d/s.{}", rank), RandomBytes(rng_, 5000));

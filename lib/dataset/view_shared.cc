@@ -1,8 +1,8 @@
-// A shared file opened. Rank 0 holds its lock and says what counts. The others open the same files, and make sure that
-// they see the same sidecar; a directory that is not shared shows here.
+// Opens a shared file. Rank 0 locks it, and its facts count. The other ranks open the same files and check that they see the
+// same sidecar. They do not if the directory is not shared by all nodes.
 //
-// Two rounds: rank 0 first, then the others. To write, the lock comes with rank 0's open, so the others do not read a
-// sidecar that a commit is about to replace. If rank 0 fails, the others open nothing.
+// Rank 0 opens first, so that the others do not read a sidecar that a commit is about to replace. If rank 0 fails, the
+// others open nothing.
 
 #include <fmt/format.h>
 
@@ -26,8 +26,8 @@ namespace lzy {
 
 namespace {
 
-/// What is wrong with option device-dirs for a file whose parity is in `recorded`. Nothing fails for it: a directory
-/// that is not there is what parity is for.
+/// Warns if option device-dirs does not fit a file with parity in `recorded`. This is no error: parity exists for the loss
+/// of a directory.
 void WarnOfDirectories(const Context& context, const std::vector<std::string>& recorded, std::vector<std::string>& warnings) {
   const std::vector<std::string>& named = context.options.device_dirs;
   if (named.empty() || recorded.empty()) return;
@@ -53,7 +53,7 @@ bool IsSidecarOf(const Summary& first, const FileView& file) {
   return here.uuid == first.superblock.uuid && here.generation == first.superblock.generation;
 }
 
-/// Directories in which waiting for what other ranks see did not help.
+/// Directories in which waiting for the files of other ranks did not help.
 class InVain {
  public:
   bool Has(const std::string& directory) {
@@ -70,8 +70,9 @@ class InVain {
   std::set<std::string> directories_;
 };
 
-/// If rank 0 has a sidecar that this rank does not see yet: looks for it again, past the page cache. What rank 0 committed last may
-/// be in no page of another node. Whether it helped is seen later. `patiently`: for some seconds, else once.
+/// If rank 0 has a sidecar that this rank does not see, looks for it again past the page cache: no page of this node may
+/// have the last commit yet. The caller finds out whether it helped (SeeTheSame). `patiently`: looks for some seconds, else
+/// once.
 void LookForSidecar(const Context& context, const Summary& first, bool patiently, FileView& file) {
   const bool whole = first.fault == SidecarFault::kNone && first.superblock.state == SidecarState::kCommitted;
   if (!whole || first.superblock.parted() || IsSidecarOf(first, file)) return;
@@ -85,14 +86,14 @@ void LookForSidecar(const Context& context, const Summary& first, bool patiently
     file.sidecar = std::move(sidecar);
     return IsSidecarOf(first, file) ? Status::Ok() : SeesAnotherSidecar(path);
   };
-  // A directory of which this node has another one is not waited for with each of its files.
+  // If a node has another directory of this name, it waits only for one file of it.
   auto& in_vain = context.fs.Memo<InVain>();
   const bool waits = patiently && !in_vain.Has(directory);
   const Status seen = waits ? LookAgain(context.fs, directory, look_once) : look_once();
   if (patiently && !seen.ok()) in_vain.Add(directory);
 }
 
-/// If rank 0 has the file open and this rank does not see it yet: looks again.
+/// Opens the file. If rank 0 has it open and this rank does not see it yet, looks again.
 Status OpenSeenLate(const Context& context, const DatasetRef& ref, FileView& file) {
   LZY_RETURN_IF_ERROR(OpenMember(context, ref.kind, ref.path, false, file).status());
   const std::string directory = DirectoryOf(ref.path);
@@ -108,9 +109,10 @@ Status OpenSeenLate(const Context& context, const DatasetRef& ref, FileView& fil
   return opened;
 }
 
-constexpr int kLooks = 3;  // at a file of which ranks see different sidecars
+constexpr int kLooks = 3;  // attempts if ranks see different sidecars
 
-// One look of all ranks at the file. Rank 0 takes the lock, if it has not taken it already; the others read what it leaves.
+// One attempt of all ranks to open the file. Rank 0 takes the lock, if it does not have it already. The others read
+// afterwards.
 Status OpenOnAllRanks(const Context& context, const DatasetRef& ref, const OpenRequest& request, int look, FileView& file, Summary& summary) {
   const bool first = context.comm.rank() == 0;
   const bool again = look > 0, locked = again && request.write;
@@ -121,7 +123,7 @@ Status OpenOnAllRanks(const Context& context, const DatasetRef& ref, const OpenR
     if (request.stripes) summary.stripes = StripesOfFile(context.fs, file);
     return Status::Ok();
   }));
-  // Which sidecar it is, rank 0 may know by content.
+  // Rank 0 may know by content which sidecar belongs to the file.
   LZY_RETURN_IF_ERROR(BroadcastRecord(context.comm, summary));
   return AgreeOn(context.comm, [&]() -> Status {
     if (first) return Status::Ok();
@@ -139,8 +141,8 @@ Status OpenOnAllRanks(const Context& context, const DatasetRef& ref, const OpenR
   });
 }
 
-// Whether all ranks have the sidecar that rank 0 has, if it has one. A commit while they open makes them differ, and on a
-// network file system a node may see for a second or so what was there before.
+// True if all ranks have the sidecar of rank 0, or rank 0 has none. They may differ if a commit happens while they open it,
+// or if a network file system shows a node an old state for a second or so.
 Result<bool> SeeTheSame(Communicator& comm, const FileView& file, const Summary& summary) {
   const bool other = summary.fault == SidecarFault::kNone && !IsSidecarOf(summary, file);
   LZY_ASSIGN_OR_RETURN(const std::uint64_t any, comm.AllReduceMax(other));
@@ -175,7 +177,7 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   LZY_ASSIGN_OR_RETURN(view.info, DecodeInfo(summary.info));
   view.committed = view.superblock.state == SidecarState::kCommitted && view.superblock.kind == DatasetKind::kShared;
   if (view.superblock.kind == DatasetKind::kSet && view.superblock.state == SidecarState::kCommitted) {
-    // Under its own name it is one of an older set (names/resolve).
+    // A sidecar under the name of its own member is left over from an older set (names/resolve).
     const bool own_name = PatternFromTail(ref.path, view.info.name, view.superblock.rank).has_value();
     view.unusable = {Code::kUnprotected,
                      own_name ? fmt::format("{}: it is left over from an older set {} of {} files, and nothing protects it", ref.path,

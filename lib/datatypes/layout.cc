@@ -31,7 +31,7 @@ Layout Moved(Layout layout, std::int64_t by) {
   return layout;
 }
 
-// The forms that need no node of their own come first. What they save is saved at every query.
+// Forms without a node of their own come first, because they make every query faster.
 Layout Repeated(std::uint64_t count, std::int64_t stride, const Layout& layout) {
   if (count == 0 || layout.size == 0) return {};
   if (count == 1) return layout;
@@ -48,7 +48,7 @@ Layout Repeated(std::uint64_t count, std::int64_t stride, const Layout& layout) 
   node->child = layout;
   if (const LayoutNode* inner = layout.inner.get();
       inner != nullptr && inner->count > 0 && stride == CheckedProduct(inner->count, inner->stride)) {
-    // The repetition below just goes on, so one level is enough. Its child keeps its place in the layout.
+    // The repetition below simply continues, so one level is enough. Its child keeps its place in the layout.
     node->count = CheckedProduct(count, inner->count);
     node->stride = inner->stride;
     node->child = Moved(inner->child, layout.begin - inner->begin);

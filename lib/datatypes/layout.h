@@ -1,19 +1,22 @@
 #pragma once
-// Where the data of a datatype lie, in a file or in memory: a compact tree that is built once and then asked for the
-// bytes of any part of the data. Numbers only, no MPI.
+// The places of the data of a datatype, in a file or in memory: a compact tree that is built once and then gives the bytes
+// of any part of the data. Numbers only, no MPI.
 //
-// type_map.h makes layouts from MPI datatypes. The hooks (romio_hooks/ranges) ask BytesOf which bytes of a file or of a
-// buffer a call touches. Payload (transport/packed_type) walks through a layout to copy its runs.
+// type_map.h makes layouts from MPI datatypes. The hooks (romio_hooks/ranges) call BytesOf for the bytes of a file or of a
+// buffer that a call touches. Payload (transport/packed_type) walks through a layout to copy its runs.
 //
 // A program may describe millions of pieces by a few numbers. So the tree has the form of the datatype: it stores a
-// repetition as a count and a stride, and never lists what it repeats. Queries cost time in proportion to the depth of
-// the tree and to the intervals in the answer, not to the pieces.
+// repetition as a count and a stride, and never lists the repeated pieces. The time of a query is proportional to the depth
+// of the tree and to the number of intervals in the result, not to the number of pieces.
 //
 // Invariants:
-//  - Every byte of the data lies in [begin, end). A layout may claim too much (a hull), but never too little: the hooks
-//    encode rows again for what is claimed.
-//  - Data are numbered from 0 in the order in which they are written, across holes and levels.
-//  - Layouts are immutable once they are shared, so threads may use them together.
+//
+// - Every byte of the data lies in [begin, end). A layout may include too much (a hull), but never too little: the hooks
+// encode the rows of all included bytes.
+//
+// - Data are numbered from 0 in the order in which they are written, across holes and levels.
+//
+// - Layouts are immutable once they are shared, so threads may use them together.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,26 +30,27 @@ namespace lzy::datatypes {
 
 struct LayoutNode;
 
-/// Some data in the order in which they are written, and the bytes that they go to, relative to an origin. Cheap to
-/// copy: what is below is shared and never changes. Three forms:
+/// Some data in the order in which they are written, and their bytes relative to an origin. Cheap to copy: child nodes are
+/// shared and never change. Three forms:
 ///  - one run: bytes [begin, end), in ascending order (`exact`, no `inner`);
-///  - a hull: somewhere in [begin, end); more is not known, or would take too much room (not `exact`, no `inner`);
-///  - what `inner` says, moved so that it begins at `begin` (`exact` if there is no hull within).
-/// If `size` is 0, there are no data, and the other fields mean nothing.
+///  - a hull: somewhere in [begin, end); the exact places are not known, or would take too much memory (not `exact`, no `inner`);
+///  - the data of `inner`, moved so that they begin at `begin` (`exact` if `inner` has no hull).
+/// If `size` is 0, there are no data, and the other fields have no meaning.
 struct Layout {
-  std::int64_t begin = 0;  ///< true bounds: of the bytes that are written, whatever the extent of the type
+  std::int64_t begin = 0;  ///< bounds of the written bytes, not of the extent of the MPI type
   std::int64_t end = 0;
   std::uint64_t size = 0;  ///< bytes of data
   bool exact = true;
   std::shared_ptr<const LayoutNode> inner;
-  bool ordered = true;  ///< of a hull: the data that it stands for were in ascending order
+  bool ordered = true;  ///< of a hull: its data were in ascending order
 
   static Layout Run(std::int64_t begin, std::uint64_t size);
   static Layout Hull(std::int64_t begin, std::int64_t end, std::uint64_t size) { return {begin, end, size, false, {}, true}; }
   bool IsRun() const { return !inner && exact; }
-  /// Whether later data lie behind earlier data, without overlaps. Then the first and the last piece bound the others.
+  /// Whether each piece of data lies behind the previous one, without overlaps. Then the first and the last piece bound the
+  /// others.
   bool InOrder() const;
-  /// How many runs and hulls it has. The largest number also stands for more than that.
+  /// Number of runs and hulls. The largest value also means "more".
   std::uint64_t runs() const;
 };
 
@@ -55,7 +59,7 @@ struct Layout {
 struct LayoutNode {
   struct Part {
     Layout layout;
-    // Sums, so that the part with any piece of data is found by a binary search.
+    // Sums, so that a binary search finds the part with a given byte of data.
     std::uint64_t data_before = 0;  ///< in the parts before this one
     std::uint64_t runs_before = 0;
   };
@@ -71,20 +75,20 @@ struct LayoutNode {
   std::vector<Part> parts;
 };
 
-// How layouts are made. All throw std::overflow_error if a byte would lie beyond what an offset can say (2^63).
+// Functions that make layouts. All throw std::overflow_error if a byte would lie beyond 2^63, the largest offset.
 
-/// The same data `by` bytes further on.
+/// The same data, moved by `by` bytes.
 Layout Moved(Layout layout, std::int64_t by);
 
-/// `count` times `layout`, each `stride` bytes after the one before it. The stride may be negative or 0. Neighbours
-/// that touch become one run, and repetitions of repetitions one, so common types stay small.
+/// Repeats `layout` `count` times, each `stride` bytes after the previous one. The stride may be negative or 0. Adjacent
+/// runs are merged into one run, and nested repetitions into one repetition, so common types need few nodes.
 Layout Repeated(std::uint64_t count, std::int64_t stride, const Layout& layout);
 
-/// Layouts one after another, each where it says. At most `limit` (>= 1) are told apart. If there are more, neighbours
-/// are joined to hulls, the same number in each, so memory is bounded and all of the data lose the same precision.
+/// Collects layouts that follow one another, each at its own place. Keeps at most `limit` (>= 1) of them separately. If
+/// there are more, joins the same number of neighbours to each hull. So memory is bounded, and precision is lost evenly.
 class LayoutList {
  public:
-  /// `expected`: how many there will be.
+  /// `expected`: the number of parts that will be added.
   explicit LayoutList(std::size_t limit, std::size_t expected) : limit_(limit) {
     parts_.reserve(std::min(limit, expected));
   }
@@ -96,15 +100,15 @@ class LayoutList {
 
   std::size_t limit_;
   std::vector<LayoutNode::Part> parts_;
-  std::size_t together_ = 1;  // how many added parts each of parts_ stands for; a power of two
-  std::size_t in_last_ = 1;   // the same for the last one, which may not be full
+  std::size_t together_ = 1;  // number of added parts in each of parts_; a power of two
+  std::size_t in_last_ = 1;   // number of added parts in the last of parts_, which may not be full
 };
 
-/// Which bytes, counted from `origin`, hold data [first, last) of `count` times `tile`, each `stride` after the one
-/// before it. For a view: the tile is the filetype, the origin its displacement. The result is sorted, disjoint, with
-/// gaps, and has at most `limit` (>= 1) intervals. It is exact if the data are at most `limit` runs in ascending order.
-/// Otherwise it is a superset, found without looking at each run.
-/// Preconditions: first < last <= count * tile.size; stride > 0; no byte of the whole is below 0 or beyond 2^63.
+/// Places of data [first, last) of a tile that is repeated `count` times, each `stride` bytes after the previous one.
+/// Places are counted from `origin`. For a file view, the tile is the filetype, and the origin is the displacement. The
+/// result is sorted and disjoint, and has at most `limit` (>= 1) intervals. It is exact if the data are at most `limit`
+/// runs in ascending order. Otherwise it is a superset, computed without visiting each run. Preconditions: first < last <=
+/// count * tile.size; stride > 0; no byte of all tiles is below 0 or beyond 2^63.
 std::vector<Interval> BytesOf(const Layout& tile, std::uint64_t count, std::int64_t stride, std::uint64_t origin,
                               std::uint64_t first, std::uint64_t last, std::size_t limit);
 

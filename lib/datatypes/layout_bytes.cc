@@ -1,7 +1,7 @@
-// Which bytes a part of a layout's data goes to (BytesOf of layout.h).
+// BytesOf of layout.h: the bytes for a part of a layout's data.
 //
-// The answer may have far fewer intervals than the data have runs. So a budget of intervals is divided on the way down:
-// each child gets a share in proportion to its runs, and a child with a budget of 1 is answered by its hull.
+// The result may have far fewer intervals than the data have runs. So a budget of intervals is divided on the way down:
+// each child gets a share in proportion to its runs, and a child with a budget of 1 gives its hull.
 
 #include <algorithm>
 #include <utility>
@@ -29,8 +29,8 @@ struct Slice {
   bool IsAll() const { return first == 0 && last == layout->size; }
 };
 
-/// The children of a node in which a slice has data, first to last, under the node's own origin. Children are the
-/// repetitions or the parts; the rest of this file need not tell them apart. Making it costs O(log parts).
+/// The children of a node in which a slice has data, first to last, relative to the node's own origin. Children are the
+/// repetitions or the parts; the rest of this file treats both alike. Making it costs O(log parts).
 class Children {
  public:
   explicit Children(const Slice& slice)
@@ -42,7 +42,7 @@ class Children {
 
   std::uint64_t count() const { return last_ - first_ + 1; }
 
-  /// What the slice has of child i of 0 ... count() - 1.
+  /// The part of the slice in child i of 0 ... count() - 1.
   Slice operator[](std::uint64_t i) const {
     const std::uint64_t child = first_ + i;
     const std::uint64_t before = DataBefore(child);
@@ -52,7 +52,7 @@ class Children {
             std::min(slice_.last - before, layout.size)};
   }
 
-  /// What the slice has of children i ... i + n - 1.
+  /// The part of the slice in children i ... i + n - 1.
   Slice Group(std::uint64_t i, std::uint64_t n) const {
     Slice group = slice_;
     if (i > 0) group.first = DataBefore(first_ + i);
@@ -60,7 +60,7 @@ class Children {
     return group;
   }
 
-  /// Of the children between the first and the last: the slice has all of their data, so no descent is needed.
+  /// Runs of the children between the first and the last. The slice has all of their data, so no descent is needed.
   /// Precondition: count() > 2.
   std::uint64_t RunsBetween() const {
     if (node_.count > 0) return SaturatedProduct(count() - 2, node_.child.runs());
@@ -77,7 +77,7 @@ class Children {
     return {Bounds((*this)[1]).begin, Bounds((*this)[count() - 2]).end};
   }
 
-  /// Of all of the slice's layout.
+  /// Bounds of the slice's whole layout.
   static Interval Bounds(const Slice& slice) {
     return {slice.origin + static_cast<std::uint64_t>(slice.layout->begin),
             slice.origin + static_cast<std::uint64_t>(slice.layout->end)};
@@ -110,8 +110,8 @@ std::uint64_t RunsOf(const Slice& slice) {
   return n == 2 ? ends : SaturatedSum(ends, children.RunsBetween());
 }
 
-/// The narrowest interval around the slice's bytes; a wider one if parts are in no order. Also descends on the edges
-/// only.
+/// The narrowest interval around the slice's bytes; a wider one if parts are in no order. Also descends only along the
+/// edges.
 Interval HullOf(const Slice& slice) {
   if (slice.layout->IsRun()) {
     const std::uint64_t begin = slice.origin + static_cast<std::uint64_t>(slice.layout->begin);
@@ -130,8 +130,8 @@ Interval HullOf(const Slice& slice) {
   return hull;
 }
 
-/// Divides a budget of intervals among `parts` that need `total`. If that is enough, each gets what it needs. Otherwise
-/// each gets one, and a share of the rest in proportion to its needs. Precondition: budget >= parts.
+/// Divides a budget of intervals among `parts` that need `total`. If that is enough, each gets its need. Otherwise each
+/// gets one, and a share of the rest in proportion to its needs. Precondition: budget >= parts.
 class Shares {
  public:
   Shares(std::size_t budget, std::uint64_t parts, std::uint64_t total)
@@ -151,7 +151,7 @@ class Shares {
   bool enough_;
 };
 
-/// Collects the answer. As a rule intervals come in ascending order; only if they do not, they are sorted at the end.
+/// Collects the result. Usually intervals come in ascending order; otherwise they are sorted at the end.
 class Cover {
  public:
   /// Adds at most `budget` (>= 1) intervals.

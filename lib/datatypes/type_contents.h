@@ -1,8 +1,9 @@
 #pragma once
-// What MPI tells of a datatype: its extents, and the call that made it. type_map.cc follows these contents down to
-// predefined types. Here end the differences between MPI-3 and MPI-4, and between calls with and without large counts.
+// MPI's description of a datatype: its extents, and the call that made it. type_map.cc follows these contents down to
+// predefined types. This module hides the differences between MPI-3 and MPI-4, and between calls with and without large
+// counts.
 //
-// Only PMPI_ names are called, so neither tools of the program nor the hooks see these calls.
+// Calls only PMPI_ names, so neither tools of the program nor the hooks see these calls.
 
 #include <mpi.h>
 
@@ -11,13 +12,13 @@
 
 namespace lzy::datatypes {
 
-/// A type in numbers (bytes). The "true" bounds are those of the data; MPI_Type_create_resized sets the others.
+/// Size and bounds of a type (bytes). The "true" bounds are those of the data; MPI_Type_create_resized sets the others.
 struct TypeShape {
   MPI_Count size = 0;
   MPI_Count lower = 0, extent = 0;
   MPI_Count true_lower = 0, true_extent = 0;
 
-  /// False for MPI_DATATYPE_NULL, and if MPI does not tell.
+  /// False for MPI_DATATYPE_NULL, and if MPI reports nothing.
   bool Read(MPI_Datatype type);
 };
 
@@ -30,8 +31,8 @@ class TypeContents {
   TypeContents& operator=(const TypeContents&) = delete;
   ~TypeContents();
 
-  /// False if MPI does not tell, or if there are more than `most` numbers of one kind. They are in memory only while
-  /// the type is looked at, some 30 bytes for each. Call it once.
+  /// False if MPI reports nothing, or if there are more than `most` numbers of one kind. They use about 30 bytes of memory
+  /// each, only while the type is examined. Call it once.
   bool Read(MPI_Datatype type, std::uint64_t most);
   /// MPI_Type_get_value_index made it, of two predefined types.
   bool IsValueIndex() const;

@@ -1,8 +1,8 @@
 // MapOf: follows a datatype down to predefined types, and builds the layout on the way up (type_map.h).
 //
-// One function of Decoder for each kind of call that makes types. The comment before it lists the arguments of that
-// call as TypeContents has them. They are checked before they are used: a library may tell nonsense, and then the type
-// is a hull by its bounds.
+// Decoder has one function for each kind of call that makes types. The comment before it lists the arguments of that call
+// in the order of TypeContents. They are checked before use: a library may return nonsense, and then the type is a hull by
+// its bounds.
 
 #include "datatypes/type_map.h"
 
@@ -21,7 +21,7 @@ namespace lzy::datatypes {
 namespace {
 
 constexpr int kDeepest = 64;
-// Bounds on work, against types that are made to be hostile or by a loop. Without a limit on parts, they do not apply.
+// Bounds on work, for types that are hostile or made by a loop. Without a limit on parts, they do not apply.
 constexpr std::size_t kMostTypes = std::size_t{1} << 18;  // that are looked at for one, however often it is made of the same
 constexpr std::size_t kMostNumbers = std::size_t{1} << 20;  // that are read for one of them
 
@@ -59,8 +59,8 @@ Layout Predefined(MPI_Datatype type) {
   return bounds;
 }
 
-/// Follows types down to what they are made of. The functions for each kind of type return nullopt if its numbers make
-/// no sense. One object decodes one type: budgets and findings (doubtful, regular) are for all that is within it.
+/// Decodes types down to predefined ones. The functions for each kind of type return nullopt if its numbers make no sense.
+/// One object decodes one type: budgets and findings (doubtful, regular) cover everything within it.
 class Decoder {
  public:
   explicit Decoder(std::size_t limit)
@@ -71,9 +71,9 @@ class Decoder {
   bool known() const { return known_; }
 
  private:
-  /// What the calls were that made a type, down to predefined ones. Faults of ROMIO depend on it.
+  /// The calls that made a type, down to predefined ones. Faults of ROMIO depend on them.
   struct Features {
-    bool composed = false;  ///< others than those of contiguous types
+    bool composed = false;  ///< made by calls other than MPI_Type_contiguous
     bool bounded = false;   ///< of resized types or arrays: ROMIO keeps marks for their bounds
   };
   struct Element {
@@ -183,7 +183,7 @@ std::optional<Layout> Decoder::Follow(MPI_Datatype type, const TypeContents& con
       return Subarray(numbers, first);
     case MPI_COMBINER_DARRAY:
       return Darray(numbers, first);
-    default:  // the *_INTEGER of MPI-1, which some headers refuse to name, and what is not invented yet
+    default:  // the *_INTEGER of MPI-1, which some headers do not define, and future combiners
       return std::nullopt;
   }
 }
@@ -220,8 +220,8 @@ Layout Decoder::Counted(Layout made) {
 std::optional<Layout> Decoder::Resized(Numbers numbers, MPI_Datatype type) {
   if (numbers.size() != 2) return std::nullopt;
   Layout layout = Decode(type);
-  // ROMIO moves what has a lower bound. Its marks for bounds must be in order with the data: it looks for the first
-  // that ends at or after the place where a write begins, and goes on from there.
+  // ROMIO moves types with a lower bound. Its marks for bounds must be in order with the data: it searches for the first
+  // one that ends at or after the place where a write begins, and continues from there.
   doubtful_ |= numbers[0] != 0 || numbers[1] < layout.end;
   features_.bounded = true;
   return layout;
@@ -281,7 +281,7 @@ std::optional<Layout> Decoder::Struct(Numbers numbers, std::span<const MPI_Datat
     Layout part = Moved(Again(length, element.extent, element.layout), numbers[1 + count + i]);
     const std::int64_t bounds = CheckedSum(numbers[1 + count + i], element.lower);
     doubtful_ |= length == 0 && element.features.composed;  // as in Blocks
-    // As in Resized.
+    // The same as in Resized.
     doubtful_ |= part.size > 0 && (part.begin < bounds_end || (element.features.bounded && bounds < data_end));
     if (part.size > 0) data_end = part.end;
     if (element.features.bounded) bounds_end = CheckedSum(bounds, CheckedProduct(length, element.extent));
@@ -290,7 +290,7 @@ std::optional<Layout> Decoder::Struct(Numbers numbers, std::span<const MPI_Datat
   return InARow(parts);
 }
 
-/// Which dimension is number i when the one that varies fastest is number 0.
+/// The dimension with number i if the one that varies fastest is number 0.
 std::size_t Fastest(std::size_t i, std::size_t dimensions, std::int64_t order) {
   return order == MPI_ORDER_C ? dimensions - 1 - i : i;
 }
@@ -341,7 +341,7 @@ std::optional<Layout> Decoder::Darray(Numbers numbers, MPI_Datatype type) {
   return element.layout;
 }
 
-// The standard's definition, in which a block distribution is a cyclic one whose blocks suffice for one round.
+// The standard's definition: a block distribution is a cyclic one whose blocks suffice for one round.
 std::optional<Layout> Decoder::Distributed(const Distribution& how, std::int64_t stride, const Layout& layout) {
   if (how.kind == MPI_DISTRIBUTE_NONE) return Again(how.size, stride, layout);
   std::int64_t block = how.argument;
@@ -388,9 +388,9 @@ TypeMap MapOf(MPI_Datatype type, std::size_t limit) {
   map.regular = decoder.regular();
   // Intel MPI 2021 writes some views of other types elsewhere, and not the same ones each time.
   map.doubtful = decoder.doubtful() || (!map.regular && IsIntelMpi());
-  // What was decoded is compared with what MPI says of the whole type. Only size and bounds can be compared, but a
-  // mistake in reading contents rarely keeps them. MPICH's bounds of darrays include holes of the elements, so wider
-  // bounds are no contradiction.
+  // Compares the result with MPI's values for the whole type. Only size and bounds can be compared, but an error in reading
+  // contents rarely keeps them. MPICH's bounds of darrays include holes of the elements, so wider bounds are no
+  // contradiction.
   const Layout bounds = Bounds(type);
   const Layout& layout = map.layout;
   map.defined = decoder.known() && layout.exact;

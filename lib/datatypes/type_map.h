@@ -1,9 +1,9 @@
 #pragma once
-// From MPI datatypes to layouts: what MPI_Type_get_envelope and MPI_Type_get_contents tell, put together.
+// Converts MPI datatypes to layouts, from the results of MPI_Type_get_envelope and MPI_Type_get_contents.
 //
-// The hooks call MapOf at MPI_File_set_view and for buffers; Payload (transport/packed_type) for messages. Contents say
-// what the standard demands. MPI libraries differ from it in known cases (ROMIO, Intel MPI), for which a map is
-// `doubtful`. A caller that must not miss a byte then takes the whole file.
+// The hooks call MapOf at MPI_File_set_view and for buffers; Payload (transport/packed_type) for messages. Contents
+// describe the meaning in the standard. MPI libraries differ from it in known cases (ROMIO, Intel MPI); then the map is
+// `doubtful`, and a caller that must not miss a byte takes the whole file.
 
 #include <mpi.h>
 
@@ -15,20 +15,20 @@
 
 namespace lzy::datatypes {
 
-/// True under Intel MPI, of which less is believed (see MapOf in type_map.cc). Asks MPI once.
+/// True under Intel MPI, which is trusted less (see MapOf in type_map.cc). Asks MPI once.
 bool IsIntelMpi();
 
-/// Parts of a map that only tells where data lie. Some megabytes of memory at most; beyond that, hulls.
+/// Limit of parts for a map that only gives the places of data. Some megabytes of memory at most; beyond that, hulls.
 constexpr std::size_t kMostTypeParts = std::size_t{1} << 16;
 /// No limit: for data that must be moved, so every run counts.
 constexpr std::size_t kAllTypeParts = std::numeric_limits<std::size_t>::max();
 
 struct TypeMap {
-  /// Where the data of one element lie, from its origin on, as the standard says.
+  /// The places of the data of one element, relative to its origin, as the standard defines them.
   Layout layout;
   /// The type is of a form with which an MPI library is known to write elsewhere, or is not known well enough to say.
   bool doubtful = false;
-  /// The layout is exactly what the standard says of the type, whatever MPI libraries make of it.
+  /// The layout is exactly that of the standard, even if MPI libraries treat the type otherwise.
   bool defined = false;
   /// Made of contiguous types, vectors and subarrays only, and not doubtful. All MPI libraries get these right in
   /// memory, too.

@@ -1,4 +1,4 @@
-// Copies that no rank sees both of: the same answers as on one node, and hashes travel rather than data.
+// Two copies, where no rank sees both: the results are the same as on one node, and hashes travel instead of data.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 constexpr std::int64_t kCommittedThen = 1'600'000'000'000'000'000;
 constexpr std::uint32_t kSmallBlock = 512;
 
-/// Two nodes, each with files of its own, and one that has all of them. Inodes are the same on all by chance.
+/// Two nodes with files of their own, and one node that has all files. By chance, inodes are the same on all.
 class DiffApart : public ::testing::Test {
  protected:
   DiffApart() {
@@ -29,7 +29,7 @@ class DiffApart : public ::testing::Test {
     options_.threads = 2;
     options_.timeout_seconds = 0;
   }
-  /// A protected file on `node`, and on the one that has all.
+  /// Makes a protected file on `node`, and on the node that has all.
   void Put(std::size_t node, const std::string& path, const Bytes& bytes, std::uint32_t group = 4, std::uint32_t parity = 1) {
     for (MemoryFileSystem* fs : {&nodes_[node], &both_}) {
       fs->Put(path, bytes, kCommittedThen);
@@ -59,7 +59,7 @@ class DiffApart : public ::testing::Test {
     EXPECT_THAT(Words(apart), ::testing::ElementsAreArray(Words(together))) << a << " " << b << " " << deep;
     EXPECT_EQ(EncodeRecord(apart), EncodeRecord(together)) << a << " " << b << " " << deep;
   }
-  /// What a report says, to see which words differ.
+  /// The text of a report, to compare its words.
   static std::vector<std::string> Words(const DiffReport& report) {
     std::vector<std::string> words = report.warnings;
     for (const FileDiff& diff : report.differences) {
@@ -193,7 +193,7 @@ TEST_F(DiffApart, SetsOnDisksOfTheirNodes) {
   }
 }
 
-// A node was away, and has a member of an older commit, beside a copy of the present one.
+// A node was away, and has a member of an older commit beside a copy of the present one.
 TEST_F(DiffApart, OldMembersDoNotCount) {
   const Bytes now = RandomBytes(rng_, 20'000);
   Put(0, "a/s.0", RandomBytes(rng_, 20'000));
@@ -214,12 +214,12 @@ TEST_F(DiffApart, PathsThatNobodySees) {
     EXPECT_THAT(report.status.message(), HasSubstr("b/none: there is no such file or directory"));
     EXPECT_EQ(ExitCodeOf(report), 3);
   }
-  // As the user named it, whatever the other one is.
+  // As the user named it, whatever the other path is.
   EXPECT_THAT(Apart("a", "none").status.message(), HasSubstr("rank 0: none: there is no such"));
   EXPECT_THAT(Together("none", "a").status.message(), HasSubstr("none: there is no such"));
 }
 
-// Whoever sees both compares, whatever others see.
+// A rank that sees both compares, whatever others see.
 TEST_F(DiffApart, WhoSeesBothCompares) {
   const Bytes bytes = RandomBytes(rng_, 5000);
   Put(0, "a/f", RandomBytes(rng_, 5000));
@@ -242,7 +242,7 @@ TEST_F(DiffApart, WhatCannotBeReadThereIsToldHere) {
   ASSERT_EQ(report.differences.size(), 1U);
   EXPECT_EQ(report.differences[0].verdict, DiffVerdict::kUnknown);
   EXPECT_THAT(report.differences[0].status.message(), HasSubstr("b/f"));
-  // One that is not protected, or was changed.
+  // A file that is not protected, or was changed.
   nodes_[1].At("b/f").stat.mtime_ns += 1;
   EXPECT_EQ(ExitCodeOf(Apart("a/f", "b/f")), 9);
   ASSERT_OK(nodes_[1].Remove("b/.LZY.f"));

@@ -21,21 +21,21 @@
 namespace lzy {
 namespace {
 
-/// What one process sees of a file or directory that was named.
+/// What one process sees of a named file or directory.
 struct PathSight {
-  bool sees = false;  ///< it, or its sidecar
-  bool there = false;
+  bool sees = false;  ///< it sees the file or its sidecar
+  bool there = false;  ///< it sees the file
   FileStat stat;
   LZY_FIELDS(sees, there, stat)
 };
 
-/// Who compares two paths, and who tells it what it does not see itself.
+/// The ranks that compare two paths.
 struct Meeting {
-  int by = 0;       ///< sees A, and B unless `tells` does
-  int tells = -1;   ///< sees B; -1: nobody needs to
+  int by = 0;       ///< the rank that compares; it sees A, and also B if `tells` is -1
+  int tells = -1;   ///< the rank through which B is read; -1: none
 };
 
-/// Of a member of a set, what one process sees of it.
+/// What one process sees of a member.
 struct MemberSight {
   std::uint32_t rank = 0;
   bool in_b = false;
@@ -48,7 +48,7 @@ std::string MissingText(const std::string& path) {
   return fmt::format("{}: it is missing, but its sidecar is there. Restore it with: lzy-restore {}", path, ShellQuote(path));
 }
 
-// One call of Diff on one rank. What it finds here is in report_.
+// One call of Diff on one rank. report_ has its results.
 class Differ {
  public:
   Differ(const Context& context, bool deep, DiffReport& report)
@@ -62,7 +62,7 @@ class Differ {
     };
   }
 
-  /// Files or directories. Collective.
+  /// Compares files or directories. Collective.
   Status Named(const std::string& a, const std::string& b) {
     LZY_ASSIGN_OR_RETURN(const Meeting meeting, Meet(a, b));
     Status compared;
@@ -76,7 +76,7 @@ class Differ {
     return done;
   }
 
-  /// Sets, of which each rank may see other members. Collective.
+  /// Compares two sets. Each rank may see other members of them. Collective.
   Status Sets(const std::string& a, const std::string& b) {
     report_.kind = DiffKind::kSets;
     std::vector<MemberSight> mine;
@@ -95,7 +95,8 @@ class Differ {
   }
 
  private:
-  /// While it lives, B is what rank `tells` sees, and calls go by `caller`; null: what this rank sees.
+  /// While an object of this class exists, files_b_ are the files of rank `tells`, which `caller` calls. If `caller` is
+  /// null, they are the files of this rank.
   class Elsewhere {
    public:
     Elsewhere(Differ& differ, Caller* caller, int tells) : differ_(differ) {
@@ -112,13 +113,13 @@ class Differ {
     std::unique_ptr<FileSystem> files_;
   };
 
-  // Runs `work`, with what it needs to read files of other ranks if it does; then this is collective.
+  // Runs `work`. If `of_others`, passes a Caller with which it can read files of other ranks; then this is collective.
   Status WithFiles(bool of_others, const std::function<void(Caller*)>& work) {
     if (of_others) return WithRemoteFiles(context_, [&](Caller& caller) { work(&caller); });
     return NoThrow([&] { work(nullptr); });
   }
 
-  // A rank that sees both compares, if there is one. Collective.
+  // Chooses the ranks. A rank that sees both compares, if there is one. Collective.
   Result<Meeting> Meet(const std::string& a, const std::string& b) {
     Meeting meeting;
     if (context_.comm.size() == 1) return meeting;
@@ -161,7 +162,7 @@ class Differ {
     return {stat.status().code() == Code::kNotFound && HasSidecar(context_.fs, path), false, {}};
   }
 
-  // Of which this rank sees at least A, or nobody does.
+  // Compares two paths. This rank sees at least `a`, or no rank does.
   Status CompareNamed(std::string a, std::string b) {
     LZY_ASSIGN_OR_RETURN(const auto in_a, Look(*files_a_, a));
     LZY_ASSIGN_OR_RETURN(const auto in_b, Look(*files_b_, b));
@@ -189,7 +190,7 @@ class Differ {
     return Stopped();
   }
 
-  // A file that is missing, without a sidecar that would tell of it, is a wrong path.
+  // A file that is missing and has no sidecar is a wrong path.
   Status CheckThere(const std::string& a, const std::optional<FileStat>& in_a, const std::string& b, const std::optional<FileStat>& in_b) {
     const bool wrong_a = !in_a && !HasSidecar(*files_a_, a), wrong_b = !in_b && !HasSidecar(*files_b_, b);
     if (!wrong_a && !wrong_b) return Status::Ok();
@@ -201,7 +202,7 @@ class Differ {
     return context_.stop && context_.stop() ? Status(Code::kInterrupted, "interrupted") : Status::Ok();
   }
 
-  /// nullopt: there is nothing of that name.
+  /// nullopt if nothing has that name.
   static Result<std::optional<FileStat>> Look(FileSystem& fs, const std::string& path) {
     const auto stat = fs.Stat(path);
     if (stat.ok()) return std::optional(*stat);
@@ -222,7 +223,7 @@ class Differ {
     }
   }
 
-  // Two files of which at least one should be there.
+  // Compares two files; at least one should exist.
   void Pair(const std::string& name, const std::string& a, const std::string& b, bool is_a, bool is_b, Directory* in_a, Directory* in_b) {
     Take(Compared(name, a, b, is_a, is_b, in_a, in_b));
   }
@@ -250,7 +251,7 @@ class Differ {
     return diff;
   }
 
-  // Names of what a directory has, or has lost.
+  // Names of the files of a directory, including lost ones.
   std::set<std::string> NamesIn(Directory& directory) {
     std::set<std::string> names;
     const auto all = directory.Names();
@@ -298,12 +299,12 @@ class Differ {
     return Type::kLink;
   }
 
-  // One name of two directories. True if it is a directory in both.
+  // Compares one name in two directories. Returns true if it is a directory in both.
   bool Entry(Directory& in_a, Directory& in_b, const std::string& name, const std::string& below) {
     const std::string a = in_a.PathOf(name), b = in_b.PathOf(name);
     std::string text_a, text_b;
     const auto seen_a = TypeOf(*files_a_, a, text_a), seen_b = TypeOf(*files_b_, b, text_b);
-    // What cannot be looked at may be there.
+    // An entry that cannot be examined may exist.
     if (!seen_a.ok() || !seen_b.ok()) {
       FileDiff unknown;
       unknown.name = below;
@@ -352,11 +353,11 @@ class Differ {
     }
   }
 
-  /// By member: the processes that see its data in A and in B.
+  /// For one member: the processes that see its data in A and in B.
   struct Seen {
     std::set<int> a, b;
-    /// One of the processes that see both compares; if there is none, one that sees A asks one that sees B. Members are
-    /// dealt by rank. Rank 0 if there is nothing to read.
+    /// Chooses the ranks for this member: one that sees both; if there is none, one that sees A reads through one that sees
+    /// B. Members are dealt by rank. Rank 0 if there is nothing to read.
     Meeting Meet(std::uint32_t rank) const {
       std::vector<int> both;
       std::ranges::set_intersection(a, b, std::back_inserter(both));
@@ -367,7 +368,7 @@ class Differ {
     }
   };
 
-  // Of one side: members whose data a process sees, by process. What a node has of an older commit does not count.
+  // The members of one side whose data each process sees. Copies of an older commit do not count.
   Result<std::vector<std::vector<std::uint32_t>>> WhoSees(const std::string& pattern, bool in_b,
                                                           const std::vector<std::vector<MemberSight>>& all) {
     std::vector<std::vector<std::uint32_t>> seen(all.size());
@@ -426,7 +427,7 @@ class Differ {
 
   const Context& context_;
   FileSystem* const files_a_;
-  FileSystem* files_b_;  // see Elsewhere
+  FileSystem* files_b_;  // other files while an Elsewhere exists
   DiffReport& report_;
   FileDiffRequest request_;
   std::atomic<std::uint64_t> compared_ = 0;
@@ -437,7 +438,7 @@ class Differ {
 int ExitCodeOf(const DiffReport& report) {
   if (!report.status.ok()) return ExitCodeOf(report.status);
   int code = 0;
-  // One pair that was refused among others is one that could not be judged.
+  // If one of several pairs was refused, it could not be judged.
   constexpr int kUsage = 3, kNoSidecar = 4;
   const bool several = report.same + report.differences.size() > 1;
   for (const FileDiff& diff : report.differences) {

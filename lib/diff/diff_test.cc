@@ -1,5 +1,4 @@
-// Copies against each other: exactly the bytes that differ, from few pages of metadata; and no answer where hashes tell
-// nothing.
+// Compares copies: exactly the bytes that differ, from few pages of metadata; and no result if hashes prove nothing.
 #include "diff/diff.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +29,7 @@ class DiffTest : public ::testing::Test {
     options_.timeout_seconds = 0;
   }
 
-  /// A file, protected in groups of `group` with `parity`.
+  /// Makes a file, protected in groups of `group` with `parity`.
   void Put(const std::string& path, const Bytes& bytes, std::uint32_t group = 4, std::uint32_t parity = 1) {
     const std::string sidecar = SidecarPath(path).value();
     if (fs_.Has(sidecar)) ASSERT_OK(fs_.Remove(sidecar));
@@ -41,7 +40,7 @@ class DiffTest : public ::testing::Test {
     ASSERT_OK(Protect({fs_, *self_, options}, {DatasetKind::kShared, path, {}}, {}).status);
   }
   DiffReport Run(const std::string& a, const std::string& b, bool deep = false) { return Diff({fs_, *self_, options_}, a, b, deep); }
-  /// Of two files that could be compared, or not.
+  /// Compares two files, and expects a result or none.
   FileDiff One(const std::string& a, const std::string& b, bool deep = false) {
     const DiffReport report = Run(a, b, deep);
     EXPECT_OK(report.status);
@@ -148,12 +147,12 @@ TEST_F(DiffTest, HashesOfAFileThatChangedTellNothing) {
   EXPECT_EQ(ExitCodeOf(diff), 9);
   EXPECT_THAT(diff.status.message(), HasSubstr("b/f: it was changed since its last commit"));
   EXPECT_EQ(One("a/f", "b/f", true).verdict, DiffVerdict::kSame);
-  // An epoch is open: whatever the stamp says, a program may be writing.
+  // An epoch is open. A program may be writing, whatever the stamp is.
   Put("b/f", bytes);
   EXPECT_EQ(One("a/f", "b/f").verdict, DiffVerdict::kSame);
   ASSERT_OK(BeginEpoch(fs_, options_, "b/f", ""));
   EXPECT_EQ(ExitCodeOf(One("a/f", "b/f")), 9);
-  // Of different sizes, they differ for sure.
+  // Files of different sizes differ.
   Bytes longer = bytes;
   longer.push_back(1);
   fs_.Put("b/f", longer);
@@ -198,7 +197,7 @@ TEST_F(DiffTest, SealedFilesNeedTheirKey) {
   EXPECT_EQ(One("b/f", "c/f", true).verdict, DiffVerdict::kSame);
 }
 
-// The compact form has all in one page, so these are larger files.
+// The compact form has everything in one page, so these files are larger.
 TEST_F(DiffTest, PagesAreTakenFromAnyCopyThatIsRight) {
   const Bytes bytes = RandomBytes(rng_, 300 * kBlock);
   Bytes other = bytes;

@@ -49,8 +49,8 @@ Result<std::unique_ptr<Sidecar>> LoadFor(FileSystem& fs, const Options& options,
   return sidecar;
 }
 
-// Whether the hashes are those of the file as it is. A stamp from within the clock tick of the commit proves nothing
-// (docs/design/repair.md §8).
+// True if the file is as committed, so that its hashes describe it. A stamp within the clock tick of the commit proves
+// nothing (docs/design/repair.md §8).
 bool IsAsStamped(const Side& side) {
   const Superblock& sb = side.contents().superblock;
   return side.sidecar->committed() && !side.sidecar->intent() && sb.stamp.size == side.stat.size &&
@@ -74,7 +74,7 @@ Status LoadSide(const Options& options, Side& side) {
   return IsAsStamped(side) ? Status::Ok() : Changed(side.path);
 }
 
-// Only leaves that were made alike can be compared.
+// Leaves can be compared only if they were made in the same way.
 Status CheckComparable(const Side& a, const Side& b) {
   const Superblock &in_a = a.contents().superblock, &in_b = b.contents().superblock;
   if (in_a.block_size != in_b.block_size) {
@@ -89,7 +89,7 @@ Status CheckComparable(const Side& a, const Side& b) {
   return Status::Ok();
 }
 
-/// Compares what lies in [begin, end) of two files, and adds what differs. `apart`: one of them is another rank's. Then each
+/// Compares the data of two files, and collects ranges that differ. `apart`: one of the files is another rank's. Then each
 /// is hashed where it is, and bytes travel only where hashes differ.
 class DataComparison {
  public:
@@ -98,7 +98,7 @@ class DataComparison {
   // `size`: of the shorter file.
   Status Run(std::uint64_t size) {
     size_ = size;
-    // Whoever waits for another rank needs no core.
+    // A thread that waits for another rank needs no core.
     const unsigned threads = apart_ ? std::max(request_.threads, kLeastApart) : request_.threads;
     ParallelParts(CeilDiv(size, kPiece), threads, [&](std::size_t first, std::size_t last) {
       AlignedBuffer in_a(kPiece), in_b(kPiece);
@@ -124,7 +124,7 @@ class DataComparison {
   Status Piece(std::uint64_t begin, std::uint64_t end, AlignedBuffer& in_a, AlignedBuffer& in_b) {
     if (request_.stop && request_.stop()) return {Code::kInterrupted, "interrupted"};
     const std::size_t length = end - begin;
-    // Where both have holes, both have zeros. What is not synced may look like a hole (File::NextData).
+    // If both files have a hole, both have zeros. Data that are not synced may look like a hole (File::NextData).
     const bool hole = a_.NextData(begin) >= end && b_.NextData(begin) >= end && Synced();
     if (!hole) LZY_RETURN_IF_ERROR(apart_ ? ByHashes(begin, end, in_a, in_b) : ByBytes(begin, end, in_a, in_b));
     if (request_.progress) request_.progress(length);
@@ -141,7 +141,7 @@ class DataComparison {
     return Status::Ok();
   }
 
-  // First the hash of the whole, then those of its pages.
+  // Compares first the hash of the whole piece, then those of its pages.
   Status ByHashes(std::uint64_t begin, std::uint64_t end, AlignedBuffer& in_a, AlignedBuffer& in_b) {
     LZY_ASSIGN_OR_RETURN(const std::vector<bool> piece, Differ(kPiece, begin / kPiece, 1));
     if (!piece[0]) return Status::Ok();
@@ -191,7 +191,7 @@ class DataComparison {
   std::uint64_t size_ = 0;
   std::once_flag sync_once_;
   bool synced_ = false;
-  std::mutex mutex_;  // for what follows
+  std::mutex mutex_;  // for the fields below
   std::vector<Interval> found_;
   Status status_;
 };
@@ -211,7 +211,7 @@ class Comparison {
       diff_.verdict = DiffVerdict::kSame;
       return Status::Ok();
     }
-    // Whatever else is known: files of different sizes differ.
+    // Files of different sizes differ, whatever else is found.
     if (a.stat.size != b.stat.size) {
       diff_.verdict = DiffVerdict::kDifferent;
       diff_.ranges_known = false;
@@ -236,7 +236,7 @@ class Comparison {
       leaves = DifferingLeaves(a.contents().data_tree, b.contents().data_tree);
       return Status::Ok();
     });
-    // Nobody may have committed: the pages are read while they are needed.
+    // kBusy does not prove a commit: the pages are read only when they are needed, and may be damaged.
     if (status.code() == Code::kBusy) {
       status = {Code::kCorrupt, status.message() + ". Run the same command again; if that does not help: lzy-verify tells what "
                                                    "is damaged, and --deep compares the data"};

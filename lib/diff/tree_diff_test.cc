@@ -1,4 +1,4 @@
-// Trees against each other: exactly the leaves that differ, from few pages.
+// Compares trees: exactly the leaves that differ, from few pages.
 #include "diff/tree_diff.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace lzy {
 namespace {
 
-/// The pages of a tree in memory, counted.
+/// The pages of a tree in memory; counts reads.
 class CountedPages : public TreePages {
  public:
   CountedPages(Tree tree, std::uint64_t& count) : tree_(std::move(tree)), count_(count) {}

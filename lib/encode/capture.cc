@@ -12,7 +12,7 @@ namespace {
 
 // Bytes of a chunk for one parity block: sums are allocated in pieces of this size.
 constexpr std::uint64_t kChunkBytes = 1u << 20;
-// So many whole blocks stay open, because programs write some again: small pieces that lie upon each other, metadata.
+// The most whole blocks that stay open. Programs write some blocks again: small overlapping pieces, metadata.
 constexpr std::size_t kOpenBlocks = 16;
 
 // A shared file has one group (Create checks it).
@@ -37,7 +37,7 @@ Capture::Capture(CaptureSetup setup)
       closed_(block_),
       room_to_hold_(setup_.hold) {
   if (!setup_.compare) return;
-  // The last block goes first: programs write headers again.
+  // If written_ needs room, copies of the last blocks are dropped first: programs write headers again.
   written_.emplace(block_, setup_.key, room_to_hold_, [this] {
     if (held_.empty()) return false;
     (void)TakeHeld(held_.rbegin()->first);
@@ -49,7 +49,7 @@ Status Capture::SetGeometry(const GeometryParameters& parameters) {
   if (parameters.kind != DatasetKind::kShared || parameters.groups.size() != 1) {
     return {Code::kInvalidArgument, "capture: a shared file with one group of devices is needed"};
   }
-  // Where blocks and rows are does not depend on the size, so any size that is large enough will do.
+  // The places of blocks and rows do not depend on the size, so any size that is large enough will do.
   constexpr std::uint64_t kLargest = 1ull << 61;
   LZY_ASSIGN_OR_RETURN(Layout layout, Layout::Create(parameters, {kLargest}));
   const Rotation rotation = OnlyRotation(layout);
@@ -64,7 +64,7 @@ Status Capture::SetGeometry(const GeometryParameters& parameters) {
   return Status::Ok();
 }
 
-// The program's write must not fail because lzy is out of memory. Whatever is thrown, the bytes are missed.
+// The program's write must not fail because lzy is out of memory. After any exception, the bytes are missed.
 void Capture::Take(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn) noexcept {
   if (bytes.empty()) return;
   try {
@@ -111,14 +111,14 @@ void Capture::Distrust() noexcept {
   held_.clear();
 }
 
-// What is cut off stays written: another process may write it now, and nobody would know in which order. This process
-// knows, and may capture it again.
+// Bytes that are cut off still count as written: another process may write them now, in an unknown order. This process
+// knows the order of its own writes, so it may capture them again.
 void Capture::Cut(std::uint64_t size) noexcept {
   const std::lock_guard lock(mutex_);
   end_ = std::min(end_, size);
   if (written_) {
     const std::uint64_t last = size / block_;
-    // Its leaf is of no use any more, but its first bytes stay.
+    // The leaf of the last block is useless now, but its first bytes stay.
     if (size % block_ != 0 && !missed_.whole() && IsCaptured(last)) PutCaptured(last);
     written_->Erase({size, kEverythingBehind});
   }
@@ -159,14 +159,14 @@ void Capture::TakeAll(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn) 
   if (!rest.empty()) TakeOpen(offset / block_ + whole, 0, rest, turn);
 }
 
-// From here on, blocks go into sums as soon as they are whole.
+// From here on, a block goes into sums as soon as it is whole.
 void Capture::Decide() {
   decided_ = true;
   CloseOldest(kOpenBlocks);
 }
 
-// Block 0 stays open, because headers are written again, and so does everything while the geometry is not certain.
-// A block that is open and now comes whole needs its old bytes no longer.
+// Block 0 stays open, because headers are written again. All blocks stay open while the geometry is not certain. If an open
+// block is now written as a whole, its old bytes are not needed.
 void Capture::TakeWhole(Interval blocks, const std::uint8_t* bytes, std::uint64_t turn) {
   const std::uint64_t first = blocks.begin;
   for (; blocks.begin < blocks.end && (!decided_ || blocks.begin == 0); ++blocks.begin) {
@@ -184,8 +184,8 @@ void Capture::TakeWhole(Interval blocks, const std::uint8_t* bytes, std::uint64_
   TakeBlocks(blocks, bytes + (blocks.begin - first) * block_);
 }
 
-// `bytes`: those of all of `blocks`. If there are enough blocks to have whole rows among them, they are taken row by
-// row. Then the sums of a row are made by one Apply, which writes them once instead of k times.
+// `bytes` are those of all `blocks`. If there are enough blocks for whole rows, they are captured row by row. Then one
+// Apply makes the sums of a row, which writes them once instead of k times.
 void Capture::TakeBlocks(Interval blocks, const std::uint8_t* bytes) {
   const Rotation rotation = OnlyRotation(*layout_);
   const std::uint64_t slices = layout_->slices();
@@ -194,8 +194,8 @@ void Capture::TakeBlocks(Interval blocks, const std::uint8_t* bytes) {
     for (std::uint64_t i = blocks.begin; i < blocks.end; ++i) CopyAndTake(i, bytes + (i - blocks.begin) * block_);
     return;
   }
-  // In a turn, each device holds k = n - m data units. So data unit i of any device lies in turn i / k. The loops
-  // visit all unit rows of the turns that `blocks` reaches into. TakeRow leaves out blocks that are not of `blocks`.
+  // In a turn, each device has k = n - m data units. So data unit i of any device lies in turn i / k. The loops visit all
+  // unit rows of the turns that overlap `blocks`. TakeRow leaves out blocks outside `blocks`.
   const std::uint64_t first_turn = blocks.begin / stripe / rotation.k();
   const std::uint64_t last_turn = (blocks.end - 1) / stripe / rotation.k();
   for (std::uint64_t t = first_turn * rotation.n; t < (last_turn + 1) * rotation.n; ++t) {
@@ -203,7 +203,7 @@ void Capture::TakeBlocks(Interval blocks, const std::uint8_t* bytes) {
   }
 }
 
-// Takes the blocks of one row that are of `blocks`: all at once, or else one by one.
+// Captures the blocks of one row that are in `blocks`: all at once if possible, else one by one.
 void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* bytes) {
   const Rotation rotation = OnlyRotation(*layout_);
   std::array<std::uint64_t, kMaxGroup> index;
@@ -220,9 +220,10 @@ void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* byt
   }
 }
 
-// The quick way: it overwrites the sum instead of adding to it, so nothing may be in the sum yet. Each block is hashed in
-// the copy while that is in the processor's cache. Everything that may fail comes before the sums are touched. False: it
-// is not possible, and nothing was taken. `index`: the data blocks of the row, unwritten. `bytes`: from block `first` on.
+// The quick way. It overwrites the sum instead of adding to it, so the sum must be empty. Each block is hashed in the copy
+// while that is in the processor's cache. Everything that may fail comes before the sums are changed. Returns false if it
+// is not possible; then nothing was captured. `index`: the data blocks of the row, unwritten. `bytes`: from block `first`
+// on.
 bool Capture::TakeWholeRow(const RowId& row, std::span<const std::uint64_t> index, std::uint64_t first, const std::uint8_t* bytes) {
   Chunk* const chunk = IsTooMuch(index.size() * block_) ? nullptr : ChunkFor(row);
   if (chunk == nullptr || SliceOf(*chunk, row).blocks != 0 || SliceOf(*chunk, row).spoiled) return false;
@@ -251,7 +252,7 @@ bool Capture::TakeWholeRow(const RowId& row, std::span<const std::uint64_t> inde
   return true;
 }
 
-// Takes a block that is in the program's memory. It is missed if it cannot be read there.
+// Captures a block in the program's memory. It is missed if it cannot be read.
 void Capture::CopyAndTake(std::uint64_t block, const std::uint8_t* from) {
   scratch_.Reserve(block_);
   const MutableByteSpan copy(scratch_.data(), block_);
@@ -259,9 +260,9 @@ void Capture::CopyAndTake(std::uint64_t block, const std::uint8_t* from) {
   TakeBlock(block, copy);
 }
 
-// `bytes`: all of the block, or of the last block what the file has of it; padded with zeros to a whole block, aligned as
-// Plan::Apply wants it, and not in the program's memory. A block that was written before is missed: nobody knows in which
-// order two writes reached the file.
+// `bytes`: the whole block, or the file's part of the last block; padded with zeros to a whole block, aligned for
+// Plan::Apply, and not in the program's memory. A block that was written before is missed, because the order of the two
+// writes is not known.
 void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
   if (!IsUnwritten(block) || IsTooMuch(bytes.size())) return MissBlocks({block, block + 1});
   const Layout::DeviceRow at = layout_->LocateData(0, block);
@@ -270,7 +271,7 @@ void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
   if (page == nullptr || SliceOf(*chunk, at.row).spoiled) return MissBlocks({block, block + 1});
 
   page->leaves[block % kPageBlocks] = LeafHash(setup_.key.get(), HashTag::kDataLeaf, block, bytes);
-  // Hold may throw, so it comes first: a share that is in the sum without its block being captured would spoil it.
+  // Hold may throw, so it comes first: a share in the sum of a block that is not captured would spoil the sum.
   Hold(block, bytes);
   AddToSums(at, *chunk, bytes.data());
   page->captured.set(block % kPageBlocks);
@@ -286,7 +287,7 @@ std::vector<std::uint8_t> Capture::TakeHeld(std::uint64_t block) {
   return bytes;
 }
 
-// Keeps a copy while there is room. So the first blocks of an epoch are the ones that are held.
+// Keeps a copy while there is room. So the first blocks of an epoch are held.
 void Capture::Hold(std::uint64_t block, ByteSpan bytes) {
   if (bytes.size() > room_to_hold_) return;
   held_[block].assign(bytes.begin(), bytes.end());
@@ -310,9 +311,10 @@ void Capture::AddToSums(const Layout::DeviceRow& at, Chunk& chunk, const std::ui
   ++blocks;
 }
 
-// Its row has a captured block, so the chunk is there (SortRows).
+// The row has a captured block, so its chunk exists (SortRows).
 void Capture::AddRead(std::uint64_t block, const std::uint8_t* whole) {
-  // Zeros are no share. Then the block may still be written: it is a hole, or lies behind the end of the file.
+  // A block of zeros adds nothing to the sums, and may still be written later: it is a hole, or lies behind the end of the
+  // file.
   if (std::all_of(whole, whole + block_, [](std::uint8_t byte) { return byte == 0; })) return;
   const std::lock_guard lock(mutex_);
   const Layout::DeviceRow at = layout_->LocateData(0, block);
@@ -328,7 +330,7 @@ void Capture::TakeOpen(std::uint64_t block, std::uint64_t at, ByteSpan bytes, st
   if (decided_) CloseOldest(kOpenBlocks);
 }
 
-// If memory runs out, what is whole goes into sums, which take less.
+// If memory runs out, whole blocks go into sums, which take less memory.
 bool Capture::ReserveOpen() {
   if (Reserve(open_.BytesEach())) return true;
   decided_ = true;
@@ -340,8 +342,8 @@ void Capture::CloseOldest(std::size_t keep) {
   while (const auto block = open_.OldestWhole(keep)) Close(*block);
 }
 
-// The block goes out of open_ first: TakeBlock accepts only a block that is not open. Its buffer is aligned, and padded
-// with zeros if the file ends in it.
+// The block is removed from open_ first, because TakeBlock accepts only blocks that are not open. Its buffer is aligned,
+// and padded with zeros if the file ends in it.
 void Capture::Close(std::uint64_t block) {
   OpenBlocks::Block open = open_.Take(block);
   try {
@@ -350,7 +352,7 @@ void Capture::Close(std::uint64_t block) {
     if (open.carried && IsCaptured(block)) PageFor(block)->carried.set(block % kPageBlocks);
     if (IsSmall()) return closed_.Insert(block, std::move(open));
   } catch (...) {
-    // Out of memory. Its bytes are gone, and it must not look as if nobody had written it.
+    // Out of memory. The bytes are lost, and the block must not look unwritten.
     used_ -= open_.BytesEach();
     MissBlocks({block, block + 1});
     Lose({block * block_, (block + 1) * block_}, Uncompared::kMemory);
@@ -387,7 +389,8 @@ void Capture::MissBlocks(Interval blocks) {
   Forget(blocks);
 }
 
-// Of the others, written_ may have something from before a cut.
+// Puts the missed parts of a write into written_. Erases older parts of blocks that are captured, which may be there from
+// before a cut.
 void Capture::PutMissed(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn) {
   while (!bytes.empty()) {
     const std::uint64_t block = offset / block_;
@@ -402,7 +405,7 @@ void Capture::PutMissed(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn
   }
 }
 
-// The order of what is put is known to the next write: a turn that is not 0 comes after all that was captured.
+// The next write is ordered after these parts: a turn that is not 0 comes after all captured writes.
 void Capture::PutKnown(Interval blocks) noexcept {
   if (!written_) return;
   try {
@@ -462,8 +465,8 @@ void Capture::EraseOpen(Interval blocks) {
   used_ -= open_.Erase(blocks) * open_.BytesEach();
 }
 
-// Allocates nothing, because Miss must not fail. A share cannot be taken out of a sum: over GF(256) one would add it
-// again, but its bytes are gone. So the sum is spoiled.
+// Allocates nothing, because Miss must not fail. To take a share out of a sum, one would add it again (over GF(256)), but
+// the bytes are gone. So the sum is spoiled.
 void Capture::ForgetCaptured(Interval blocks) {
   for (auto page = pages_.lower_bound(blocks.begin / kPageBlocks);
        page != pages_.end() && page->first * kPageBlocks < blocks.end; ++page) {
@@ -479,7 +482,7 @@ void Capture::ForgetCaptured(Interval blocks) {
   held_.erase(held_.lower_bound(blocks.begin), held_.lower_bound(blocks.end));
 }
 
-// The first block of a row overwrites its sum (AddToSums), so a sum that nothing counts in may begin anew.
+// The first block of a row overwrites its sum (AddToSums), so a sum without captured blocks may begin anew.
 void Capture::RenewSums() {
   for (auto& [key, chunk] : chunks_) {
     for (std::uint32_t i = 0; i < chunk_slices_; ++i) {

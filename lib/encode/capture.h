@@ -1,25 +1,25 @@
 #pragma once
-// Capture: what one process takes out of its write buffers while it writes a file, so the commit need not read the data
-// back (docs/design/commit.md §4, "Capture"). Gropp, Ross and Miller (§5) found that reading back is most of the
-// cost of lazy redundancy. FIVER found that data are best hashed while they are in memory anyway.
+// Capture: keeps hashes and parity sums of the data that one process writes to a file, so that the commit need not read
+// these data back (docs/design/commit.md §4, "Capture"). Gropp, Ross and Miller (§5) found that reading back is most of the
+// cost of lazy redundancy. FIVER found that data are best hashed while they are in memory.
 //
-// Of every block that this process writes whole and once in an epoch, it keeps the hash. Of every row, it keeps the
-// sum of its captured blocks' shares of the parity. romio_hooks/transfers feeds it; the commit
-// (commit/protect_shared.cc) takes leaves and sums from it. Of a member of a set it keeps no sums, as of a shared file
-// without parity: the rows of a set have one block of each member (commit/protect_set_commit.cc).
+// If this process writes a block whole and once in an epoch, the capture keeps its hash. For each row, it keeps the sum of
+// the parity shares of its captured blocks. romio_hooks/transfers passes the writes to it; the commit
+// (commit/protect_shared.cc) takes leaves and sums from it. For a member of a set it keeps no sums, as for a shared file
+// without parity: each row of a set has one block of each member (commit/protect_set_commit.cc).
 //
-// What is kept is a promise about the contents of the file. So anything doubtful is not kept, but *missed*: blocks
-// written again when their bytes are gone, in parts that do not meet, beyond the bound on memory, or in a way that was
-// not seen. The commit reads them. Blocks that other processes wrote, too, are found when coverage is exchanged
-// (encode/coverage.h).
+// The capture promises that the file has the contents of captured blocks. Blocks in doubt are *missed*, and the commit
+// reads them: blocks that were written again after their bytes were dropped, incomplete blocks, blocks beyond the memory
+// bound, and writes that were not seen. Blocks that other processes wrote, too, are found when the ranks exchange their
+// coverage (encode/coverage.h).
 //
-// States of a block: unwritten; open (its bytes are kept, whole or in parts: encode/open_blocks.h); captured (a bit in
-// its page, its share in a sum); missed. A missed block never becomes captured again. Invariant: a captured block has a
-// leaf, and the sum of its row has its share once. A sum that has the share of a block that is no longer captured is
+// States of a block: unwritten; open (its bytes are kept, whole or in parts: encode/open_blocks.h); captured (a bit in its
+// page, its share in a sum); missed. A missed block never becomes captured again. Invariant: a captured block has a leaf,
+// and the sum of its row has its share once. If a sum has the share of a block that is no longer captured, the sum is
 // spoiled, and is not used. Without parity there are no sums, and nothing to spoil.
 //
-// While the file may turn out to be small, its geometry is not certain (docs/design/overview.md §3). Then all blocks stay open
-// until the commit knows the geometry, or until the file is too large for another one.
+// As long as the file may stay small, its geometry is not certain (docs/design/overview.md §3). Then all blocks stay open
+// until the commit knows the geometry, or until the file is so large that its geometry is certain.
 
 #include <array>
 #include <bitset>
@@ -44,56 +44,56 @@
 
 namespace lzy {
 
-/// What a capture is made for.
+/// The parameters of a capture.
 struct CaptureSetup {
-  /// Of the layout that the commit is expected to choose. If it chooses another one, everything is read back.
+  /// The geometry that the commit is expected to choose. If it chooses another one, everything is read back.
   GeometryParameters parameters;
-  /// If not 0: `parameters` are those of a file of at least so many bytes, and a smaller file may have others.
+  /// If not 0: `parameters` hold for files of at least this many bytes; a smaller file may get others.
   std::uint64_t certain_from = 0;
-  std::uint64_t memory = 0;  ///< bytes that may be kept in all
-  /// Bytes of `memory` that are set aside for copies of captured blocks, for Held().
+  std::uint64_t memory = 0;  ///< the most bytes that may be kept
+  /// Bytes of `memory` for copies of captured blocks (Held).
   std::uint64_t hold = 0;
-  /// A block of which no copy can be kept is missed: its hash alone is of no use.
+  /// A block without a copy is missed, because its hash alone is useless.
   bool only_held = false;
-  /// What is not captured is kept byte by byte in memory of `hold`, to be compared with the device (written()).
+  /// Data that are not captured are kept byte by byte in the memory of `hold`, to be compared with the device (written()).
   bool compare = false;
-  /// A write that has returned is in the file, so that a later one comes after it. If not, blocks that are written twice
-  /// are missed: nobody knows which write comes last. They are compared all the same, because MPI says that the later one
-  /// counts.
+  /// A write that has returned is in the file, so a later write comes after it. If false, blocks that are written twice are
+  /// missed, because their order is not known. They are compared all the same, because MPI says that the later one counts.
   bool in_order = true;
-  std::shared_ptr<const LeafKey> key = nullptr;  ///< makes the leaves of a sealed dataset; null: none
+  std::shared_ptr<const LeafKey> key = nullptr;  ///< makes the leaves of a sealed dataset, or null
 };
 
-/// One epoch of one file on one process. Nothing of it is persistent. All is local: it makes no MPI calls.
+/// One epoch of one file on one process. Nothing is persistent. All functions are local and call no MPI.
 class Capture {
  public:
   /// kInvalidArgument for parameters that no layout of a shared file with one group can have.
   static Result<std::unique_ptr<Capture>> Create(CaptureSetup setup);
 
-  // While the file is written. These calls are thread-safe and never fail: what cannot be kept is missed.
+  // While the file is written. These calls are thread-safe and never fail: blocks that cannot be kept are missed.
 
-  /// Says that the file has these bytes at [offset, offset + bytes.size()) now. `bytes` need no alignment, and must
-  /// not change during the call. They are the program's, so they are read only by ReadProgramMemory, each once, and what
-  /// cannot be read is missed. `turn`: the number of the write, larger than that of any write that had ended before
-  /// it began; 0 if another write is under way. Bytes of a larger turn replace those of a smaller one. If the order of
-  /// two writes to a block is not known, the block is missed.
+  /// Call it after the file got these bytes at [offset, offset + bytes.size()). `bytes` need no alignment, and must not
+  /// change during the call. They are in the program's memory, so they are read only by ReadProgramMemory, each once; bytes
+  /// that cannot be read are missed. `turn`: the number of the write, larger than that of any write that had ended before
+  /// it began; 0 if another write is under way. Bytes of a larger turn replace those of a smaller one. If the order of two
+  /// writes to a block is not known, the block is missed.
   void Take(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn = 0) noexcept;
-  /// The same, but the bytes are only kept to be compared: the MPI library may have written others. The blocks are missed.
+  /// The same, but the bytes are only kept for the comparison: the MPI library may have written others. The blocks are
+  /// missed.
   void TakeToCompare(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn = 0) noexcept;
-  /// Says that the file is about to be cut to `size` bytes, or to grow to them. What this process wrote at or behind
-  /// `size` is gone, and these blocks may be captured again. No write of this process may be under way.
+  /// Call it before the file is cut to `size` bytes, or extended to them. Forgets what this process wrote at or behind
+  /// `size`; these blocks may be captured again. No write of this process may be under way.
   void Cut(std::uint64_t size) noexcept;
-  /// Says that something was written to [begin, end), or may be until the commit. Its blocks are missed. `why`: nothing is
-  /// known of these bytes, to be compared.
+  /// Records that [begin, end) was written, or may be written until the commit. Its blocks are missed. `why`: the reason
+  /// why these bytes cannot be compared.
   void Miss(Interval bytes, Uncompared why = Uncompared::kUnseen) noexcept;
-  /// The same for the whole file. Frees what was kept, but for the memory of sums.
+  /// The same for the whole file. Frees what was kept, except the memory of sums.
   void MissAll() noexcept;
-  /// Says that the MPI library may have put what was written, or will be, elsewhere. All blocks are missed. What was written
-  /// is still known, to be compared.
+  /// Records that the MPI library may have written, or may write, to wrong places. All blocks are missed. The written bytes
+  /// are still kept for the comparison.
   void Distrust() noexcept;
 
   /// The end of what this process wrote in this epoch, as far as it was taken and not cut; 0: nothing. The largest number
-  /// if something behind byte `from` of the file was missed. Before Finish.
+  /// if something behind byte `from` of the file was missed. Call it before Finish.
   std::uint64_t EndOfKnown(std::uint64_t from) const {
     const std::lock_guard lock(mutex_);
     if (from >= end_) return end_;
@@ -101,31 +101,31 @@ class Capture {
     return missed ? kEverythingBehind : end_;
   }
 
-  // At the commit, when nothing is written any more. Call Finish first. Several threads may make const calls at once,
-  // or AddRead, but not both.
+  // At the commit, when writing has ended. Call Finish first. Several threads may make const calls at once, or AddRead, but
+  // not both.
 
   std::uint64_t block_size() const { return block_; }
-  /// Whether a copy is kept of every block that is captured (CaptureSetup::only_held).
+  /// True if a copy is kept of every captured block (CaptureSetup::only_held).
   bool only_held() const { return setup_.only_held; }
   const GeometryParameters& parameters() const { return layout_->parameters(); }
-  /// Tells the layout of the file. If no sum was made so far, the capture takes its geometry. Drops what is of no use:
-  /// blocks behind the end, parts that are no whole blocks, blocks of spoiled sums. The last block is whole if its
-  /// parts are exactly what the file has of it. False if blocks and rows are not where `layout` has them: then the sums
-  /// are of no use, and the leaves are right all the same. Call it once in an epoch.
+  /// Gives the layout of the file to the capture. If no sum was made so far, the capture takes its geometry. Drops useless
+  /// parts: blocks behind the end, incomplete blocks, blocks of spoiled sums. The last block is whole if it has exactly the
+  /// bytes of the file. False if blocks and rows are not where `layout` has them: then the sums are useless, but the leaves
+  /// are right. Call it once in an epoch.
   bool Finish(const Layout& layout);
   /// Blocks whose shares are in sums, as intervals of block numbers; at most `limit` intervals, a subset if there are
   /// more.
   std::vector<Interval> Captured(std::size_t limit) const;
-  /// Blocks that are open still, and whole, in the same way. CloseOpen captures those that belong to this process.
+  /// Blocks that are still open, and whole, as for Captured. CloseOpen captures those that belong to this process.
   std::vector<Interval> Open(std::size_t limit) const;
-  /// What block 0 should have, if it is open and whole, and was written in this epoch; else empty. Precondition: Finish
-  /// was called.
+  /// The bytes of block 0, if it is open, whole, and was written in this epoch; else empty. Precondition: Finish was
+  /// called.
   ByteSpan FirstBlock() const;
-  /// Whether the file may get another geometry than a larger one would. Precondition: Finish was called.
+  /// True if the file is so small that it may get another geometry than a larger one. Precondition: Finish was called.
   bool IsSmall() const { return size_ < setup_.certain_from; }
-  /// What becomes of an open block.
+  /// New state of an open block.
   enum class Fate { kCaptured, kOpen, kDropped };
-  /// Asks fate(block) for all open blocks, in ascending order, and does it.
+  /// Calls fate(block) for all open blocks, in ascending order, and changes their state accordingly.
   template <class Fn>
   void CloseOpen(const Fn& fate) {
     const std::lock_guard lock(mutex_);
@@ -136,23 +136,24 @@ class Capture {
       if (what == Fate::kDropped) MissBlocks({block, block + 1});
     }
   }
-  /// Blocks of which this process wrote anything, as intervals of block numbers; a superset if there are more than
-  /// `limit`. One interval up to the largest number stands for all.
+  /// Blocks of which this process wrote anything, as intervals of block numbers; a superset if there are more than `limit`.
+  /// One interval up to the largest number means all blocks.
   std::vector<Interval> Written(std::size_t limit) const;
-  /// Blocks that this process wrote before MPI_File_set_size cut them, or that it could have written so. What other
-  /// processes have of such a block may be older.
+  /// Blocks that this process wrote before MPI_File_set_size cut them, or may have written. Data of other processes in such
+  /// a block may be older.
   const IntervalSet& cut() const { return cut_; }
   /// The leaf of a block. Precondition: the block is captured.
   const Hash& leaf(std::uint64_t block) const { return PageOf(block).leaves[block % kPageBlocks]; }
-  /// What was written to the block, if there was room to keep a copy; empty if not, or if the block is not captured. Of
-  /// the last block of a file, it is what the file has of it. verify-writes writes this again. Parity of a set may be made
-  /// of it (only_held).
+  /// A copy of the bytes written to the block, if there was room for it; empty if not, or if the block is not captured. For
+  /// the last block of a file, only the bytes that the file has. verify-writes writes them again. Parity of a set may be
+  /// made from them (only_held).
   ByteSpan Held(std::uint64_t block) const;
-  /// What was written in this epoch and is not captured. Null without `compare`.
+  /// The bytes written in this epoch that are not captured. Null without `compare`.
   const WrittenBytes* written() const { return written_ ? &*written_ : nullptr; }
   /// The bytes that this process wrote to part of a block, if a copy was kept; else empty.
   ByteSpan CopyOf(Interval bytes) const;
-  /// Adds what this process wrote of `bytes` in this epoch, or may have written, to `found`. Precondition: `compare`.
+  /// Adds the bytes of `bytes` that this process wrote in this epoch, or may have written, to `found`. Precondition:
+  /// `compare`.
   void AddWritten(Interval bytes, IntervalSet& found) const;
   /// Adds a block that nobody captured to the sums of its row. It does not become captured. Precondition: this process
   /// captured another block of the row. `whole`: block_size bytes, with zeros behind the end of the file, aligned to
@@ -163,7 +164,7 @@ class Capture {
   const std::uint8_t* ParityOf(const RowId& row, std::uint32_t q) const;
   /// Whether the block was captured in an epoch before this one. Precondition: the block is captured.
   bool IsCarried(std::uint64_t block) const { return PageOf(block).carried.test(block % kPageBlocks); }
-  /// Says that the commit used this capture, and for which rows Carry may keep sums: unfinished(row).
+  /// Marks this capture as used by the commit. Carry keeps the sums of rows for which unfinished(row) is true.
   template <class Fn>
   void KeepSums(const Fn& unfinished) {
     const std::lock_guard lock(mutex_);
@@ -175,26 +176,25 @@ class Capture {
     }
     carries_ = true;
   }
-  /// Prepares for the next epoch. Precondition: the commit that used this capture counts, so the file is now as it was
-  /// captured. Keeps the bytes of a small file's blocks, and the sums of a large file's rows that KeepSums said. Blocks
+  /// Prepares for the next epoch. Precondition: the commit that used this capture counts, so the file has the captured
+  /// contents. Keeps the bytes of a small file's blocks, and the sums of a large file's rows that KeepSums marked. Blocks
   /// in these stay captured. False if the capture is of no further use.
   bool Carry() noexcept;
 
  private:
-  // Leaves are kept for stretches of blocks, so the map has few entries and sparse writes cost little.
+  // Leaves are kept in pages of consecutive blocks, so the map has few entries and sparse writes cost little.
   static constexpr std::uint64_t kPageBlocks = 256;
   struct Page {
     std::array<Hash, kPageBlocks> leaves;
     std::bitset<kPageBlocks> captured;
     std::bitset<kPageBlocks> carried;  // captured before this epoch
   };
-  // Parity sums for consecutive slices of one unit row: m stretches, one for each parity block of the row, each slice
-  // by slice.
+  // Parity sums for consecutive slices of one unit row: m areas, one for each parity block of the row, each slice by slice.
   struct Slice {
-    std::uint32_t blocks = 0;  // how many are summed up
-    bool spoiled = false;      // the sum has a block in it that is no longer captured
-    bool mixed = false;        // the sum has a block in it that was read
-    bool kept = false;         // KeepSums
+    std::uint32_t blocks = 0;  // number of blocks in the sum
+    bool spoiled = false;      // the sum has a block that is no longer captured
+    bool mixed = false;        // the sum has a block that was read
+    bool kept = false;         // marked by KeepSums
   };
   struct Chunk {
     std::uint8_t* parity = nullptr;  // in sums_; a slice without blocks is undefined
@@ -203,13 +203,13 @@ class Capture {
   using ChunkKey = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;  // group, unit row, number in it
 
   explicit Capture(CaptureSetup setup);
-  /// Chooses where blocks and rows are. Precondition: there are no sums.
+  /// Sets the places of blocks and rows. Precondition: there are no sums.
   Status SetGeometry(const GeometryParameters& parameters);
-  /// Whether blocks and rows are where `layout` has them. Sizes do not matter.
+  /// True if blocks and rows are where `layout` has them. Sizes do not matter.
   bool Fits(const Layout& layout) const;
   Interval BlocksOf(Interval bytes) const;
   void TakeAll(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn);
-  /// From now on, the geometry is certain.
+  /// Makes the geometry certain from now on.
   void Decide();
   void TakeWhole(Interval blocks, const std::uint8_t* bytes, std::uint64_t turn);
   void TakeBlocks(Interval blocks, const std::uint8_t* bytes);
@@ -225,30 +225,30 @@ class Capture {
   void Close(std::uint64_t block);
   /// Captures whole open blocks until at most `keep` of them are left.
   void CloseOldest(std::size_t keep);
-  /// How many bytes the file has of the block. Before Finish, files are as large as can be.
+  /// Number of bytes that the file has of the block. Before Finish, the file counts as infinitely long.
   std::uint64_t LengthOf(std::uint64_t block) const;
-  /// Neither captured nor missed; it may be open.
+  /// True if the block is neither captured nor missed; it may be open.
   bool IsNew(std::uint64_t block) const;
-  /// Whether copies would have to be kept of so many bytes, and cannot be.
+  /// True if copies of this many bytes are needed, and there is no room for them.
   bool IsTooMuch(std::uint64_t bytes) const;
-  /// Neither captured nor missed, and not open.
+  /// True if the block is neither captured nor missed, and not open.
   bool IsUnwritten(std::uint64_t block) const;
-  /// Marks blocks as missed, and forgets what was kept of them. With `compare`, that goes to written_.
+  /// Marks blocks as missed, and forgets what was kept of them. With `compare`, moves that to written_.
   void MissBlocks(Interval blocks);
-  /// After a write was taken: what of it was missed goes to written_.
+  /// After a write was taken: puts its missed parts into written_.
   void PutMissed(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn);
-  /// Copies what is known of blocks to written_.
+  /// Copies the known bytes of blocks to written_.
   void PutKnown(Interval blocks) noexcept;
   void PutCaptured(std::uint64_t block);
   void PutOpen(std::uint64_t block, const OpenBlocks::Block& open);
-  /// Nothing is known of these bytes, to be compared.
+  /// Records that these bytes cannot be compared.
   void Lose(Interval bytes, Uncompared why) noexcept;
-  /// Gives the room of a copy back.
+  /// Removes the copy of a block, and frees its room.
   std::vector<std::uint8_t> TakeHeld(std::uint64_t block);
   void Forget(Interval blocks);
   void ForgetCaptured(Interval blocks);
   void EraseOpen(Interval blocks);
-  /// Lets sums in which no captured block is be made again from nothing.
+  /// Marks sums without captured blocks as new.
   void RenewSums();
   void FinishOpen();
   void DropSpoiled();
@@ -266,11 +266,11 @@ class Capture {
   /// Counts `bytes` against memory_; false if there is no room for them.
   bool Reserve(std::uint64_t bytes);
   void Hold(std::uint64_t block, ByteSpan bytes);
-  /// The page of a block, made if it is not there; null if there is no room for it.
+  /// The page of a block, created if needed; null if there is no room for it.
   Page* PageFor(std::uint64_t block);
   const Page& PageOf(std::uint64_t block) const { return *pages_.at(block / kPageBlocks); }
   bool IsCaptured(std::uint64_t block) const;
-  /// The same for the chunk of a row.
+  /// The chunk of a row, created if needed; null if there is no room for it.
   Chunk* ChunkFor(const RowId& row);
   const Chunk* FindChunk(const RowId& row) const;
   ChunkKey KeyOf(const RowId& row) const { return {row.group, row.unit_row, row.slice / chunk_slices_}; }
@@ -278,7 +278,7 @@ class Capture {
   RowId RowOf(const ChunkKey& key, std::uint32_t slice) const {
     return {std::get<0>(key), std::get<1>(key), std::get<2>(key) * chunk_slices_ + slice};
   }
-  /// Where the sum for parity block `q` of the row is.
+  /// The place of the sum for parity block `q` of the row.
   std::uint8_t* Sum(const Chunk& chunk, const RowId& row, std::uint32_t q) const;
   std::uint32_t SliceInChunk(const RowId& row) const { return row.slice % chunk_slices_; }
 
@@ -287,11 +287,11 @@ class Capture {
   const CaptureSetup setup_;
   const std::uint64_t block_;
   std::uint32_t chunk_slices_ = 1;
-  const std::uint64_t memory_;      // without what is for held_
-  bool decided_;                    // the geometry is certain, or taken for certain
+  const std::uint64_t memory_;      // without the memory for held_
+  bool decided_;                    // the geometry is certain, or treated as certain
   bool rows_at_once_ = false;       // there is room to copy all blocks of a row
   std::uint64_t size_ = kEverythingBehind;  // of the file, as far as it is known
-  mutable std::mutex mutex_;        // for all that follows, while the file is written
+  mutable std::mutex mutex_;        // for all fields below, while the file is written
   std::uint64_t end_ = 0;           // EndOfKnown()
   std::uint64_t used_ = 0;          // of memory_
   bool carries_ = false;            // KeepSums was called
@@ -299,13 +299,13 @@ class Capture {
   std::map<ChunkKey, Chunk> chunks_;
   std::unique_ptr<Arena> sums_ = std::make_unique<Arena>();  // of all chunks
   OpenBlocks open_;
-  OpenBlocks closed_;         // of a small file: what was open until the commit
+  OpenBlocks closed_;         // of a small file: blocks that were open until the commit
   std::uint64_t room_to_hold_;
   std::map<std::uint64_t, std::vector<std::uint8_t>> held_;  // by block
   std::optional<WrittenBytes> written_;
   IntervalSet missed_{4096};  // block numbers
   IntervalSet cut_{4096};     // blocks that were written and then cut off
-  AlignedBuffer scratch_;     // copies of the blocks that are being taken
+  AlignedBuffer scratch_;     // copies of the blocks that are being captured
 };
 
 }  // namespace lzy

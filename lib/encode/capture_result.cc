@@ -1,4 +1,4 @@
-// The commit's side of a capture: what of it counts, and what it has (encode/capture.h).
+// The functions of a capture that the commit calls (encode/capture.h).
 
 #include "encode/capture.h"
 
@@ -10,7 +10,7 @@
 
 namespace lzy {
 
-// Placement is not compared: it says where parity goes, not which blocks make a row.
+// Does not compare the placement: it says where parity goes, not which blocks make a row.
 bool Capture::Fits(const Layout& layout) const {
   const GeometryParameters& a = layout_->parameters();
   const GeometryParameters& b = layout.parameters();
@@ -22,14 +22,14 @@ bool Capture::Fits(const Layout& layout) const {
 // and blocks that are not whole may spoil sums, and DropSpoiled looks at all of them.
 bool Capture::Finish(const Layout& layout) {
   const std::lock_guard lock(mutex_);
-  // If this fails, the geometry is as it was, and does not fit.
+  // If this fails, the geometry stays as it was, and does not fit.
   if (chunks_.empty() && layout.block_size() == block_ && !Fits(layout)) (void)SetGeometry(layout.parameters());
   const std::uint64_t size = layout.file_size(0);
   const std::uint64_t last = size / block_;
   const std::uint64_t rest = size % block_;
   const Interval behind{last + (rest > 0), kEverythingBehind};
-  // Blocks behind the end were cut off. They are not missed, since the file does not have them. The last block may have
-  // been captured with more bytes than the file has of it now. Both were captured in their whole length.
+  // Blocks behind the end were cut off. They are not missed, because the file does not have them. The last block may have
+  // been captured with more bytes than the file has now. All of these were captured with their whole length.
   PutKnown(behind);
   if (rest > 0 && IsCaptured(last)) MissBlocks({last, last + 1});
   size_ = size;
@@ -40,8 +40,8 @@ bool Capture::Finish(const Layout& layout) {
   return Fits(layout);
 }
 
-// What is not whole is missed. What is whole gets a place
-// in a page and a sum now, so CloseOpen captures all that coverage says of it, or throws.
+// Blocks that are not whole are missed. Whole blocks get a place in a page and a sum now, so CloseOpen can capture all
+// blocks that coverage gives to this rank.
 void Capture::FinishOpen() {
   for (auto at = open_.blocks().begin(); at != open_.blocks().end();) {
     const std::uint64_t block = at++->first;
@@ -54,7 +54,7 @@ void Capture::FinishOpen() {
   }
 }
 
-// Without its sum, a leaf is of no use: the row is read, and the block with it.
+// Without the sum of its row, a leaf is useless: the row is read, and the block with it.
 void Capture::DropSpoiled() {
   const auto spoiled = [&](std::uint64_t block) {
     const RowId row = layout_->LocateData(0, block).row;
@@ -139,7 +139,7 @@ const std::uint8_t* Capture::ParityOf(const RowId& row, std::uint32_t q) const {
   return Sum(*chunk, row, q);
 }
 
-// The capture is as at its beginning, but for what is carried. If memory runs out, nothing is.
+// Resets the capture to its initial state, except for what is carried. If memory runs out, nothing is carried.
 bool Capture::Carry() noexcept {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(carries_, false)) return false;
@@ -161,7 +161,7 @@ bool Capture::Carry() noexcept {
   return true;
 }
 
-// A small file may get another geometry, so only bytes are of use.
+// A small file may get another geometry, so only its bytes are useful.
 void Capture::CarryBytes() {
   pages_.clear();
   chunks_.clear();
@@ -178,8 +178,8 @@ void Capture::CarryBytes() {
   decided_ = false;
 }
 
-// Copies what is kept, because the pieces of an arena go together. A last block that is not whole gets another leaf when
-// the file grows, so its row is not kept.
+// Copies the kept sums, because an arena frees all pieces at once. If the last block is not whole, it gets another leaf
+// when the file grows, so its row is not kept.
 void Capture::CarrySums() {
   if (size_ % block_ != 0) {
     const RowId row = layout_->LocateData(0, size_ / block_).row;

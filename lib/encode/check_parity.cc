@@ -14,8 +14,8 @@
 namespace lzy {
 namespace {
 
-// What a rank found in one ensemble: parity blocks that differ, by region, and rows of which a data block is not what it was
-// when it was examined.
+// The findings of a rank in one ensemble: parity blocks that differ, by region, and rows with a data block that changed
+// since it was examined.
 struct Misfits {
   std::uint32_t ensemble = 0;
   std::vector<std::pair<std::uint32_t, std::uint64_t>> blocks;
@@ -23,7 +23,7 @@ struct Misfits {
   LZY_FIELDS(ensemble, blocks, unfit)
 };
 
-// A number that looks random, always the same for the same two. So all ranks choose the same rows without a list of them.
+// A pseudo-random number that depends only on the arguments. So all ranks choose the same rows without a list of them.
 double Draw(std::uint64_t seed, std::uint64_t row) {
   std::uint64_t mixed = seed + (row + 1) * 0x9e3779b97f4a7c15u;  // splitmix64 (Steele, Lea, Flood)
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -31,7 +31,7 @@ double Draw(std::uint64_t seed, std::uint64_t row) {
   return static_cast<double>((mixed ^ (mixed >> 31)) >> 11) * 0x1p-53;
 }
 
-// Parity that was never made has no leaf to be compared with, nor has parity whose hash no copy of a sidecar has.
+// False for parity that was never made, or whose hash no copy of a sidecar has.
 bool HasLeaf(const BlockStream& parity, std::uint64_t index) {
   if (parity.expected == nullptr || index >= parity.expected->leaf_count()) return false;
   const Hash leaf = parity.expected->leaf(index);
@@ -44,7 +44,7 @@ class RowCheck {
   RowCheck(const Context& context, const Ensemble& ensemble, const ParityCheck& check, std::uint64_t seed)
       : context_(context), ensemble_(ensemble), check_(check), seed_(seed) {}
 
-  /// Of a shared file, each rank encodes rows of its own. The rows of a set need all owners.
+  /// For a shared file, each rank encodes rows of its own. For a set, the owners encode each row together.
   Status Run(const std::vector<FileFindings>& findings, Communicator& comm, bool shared) {
     LZY_RETURN_IF_ERROR(AgreeOn(comm, [&] {
       for (const LostBlock& block : LostBlocks(ensemble_, findings)) {
@@ -70,7 +70,7 @@ class RowCheck {
   std::uint64_t bytes_encoded() const { return encoded_; }
 
  private:
-  // The rows that are to be encoded, without those that have no plan: all of their sources must be right.
+  // The rows to encode. Rows without a plan are left out: all of their sources must be right.
   Result<std::vector<RowRun>> RowsOf(Interval stretch) {
     stretch = {std::max(stretch.begin, check_.unit_rows.begin), std::min(stretch.end, check_.unit_rows.end)};
     std::vector<RowRun> runs;
@@ -130,8 +130,8 @@ class RowCheck {
   RowStats stats_;
 };
 
-// Says of parity blocks, which are sorted, that they are not what the data give. This takes the place of what was said of
-// them: a block with another fault could not be made again from this row either.
+// Marks the parity blocks `wrong` (sorted) as wrongly encoded. This replaces other faults of these blocks: a block with
+// another fault could not be rebuilt from this row either.
 void MarkMisfits(const std::vector<std::uint64_t>& wrong, std::vector<BadBlocks>& list) {
   std::vector<BadBlocks> out;
   for (const BadBlocks& bad : list) {
@@ -153,7 +153,7 @@ void MarkMisfits(const std::vector<std::uint64_t>& wrong, std::vector<BadBlocks>
   list = std::move(out);
 }
 
-// The same on all ranks. A row that any rank found to have changed is left out.
+// Merges the findings of all ranks; the same on all ranks. Leaves out a row if any rank found it changed.
 void Take(const DatasetView& view, const std::vector<Misfits>& all, Findings& findings) {
   std::set<std::pair<std::uint32_t, RowId>> unfit;
   for (const Misfits& one : all) {
@@ -174,7 +174,7 @@ void Take(const DatasetView& view, const std::vector<Misfits>& all, Findings& fi
   }
 }
 
-// The ranks that own the files of an ensemble of a set; null: this rank is none of them.
+// The communicator of the ranks that own files of an ensemble of a set; null if this rank owns none.
 Communicator* OwnersOf(const Context& context, const DatasetView& view, const Ensemble& ensemble) {
   if (ensemble.group_comm) return ensemble.group_comm.get();
   return view.ensembles.size() == 1 || context.comm.size() == 1 ? &context.comm : nullptr;
@@ -182,7 +182,7 @@ Communicator* OwnersOf(const Context& context, const DatasetView& view, const En
 
 }  // namespace
 
-// A rank is in some ensembles only, so what went wrong in one is agreed on at the end.
+// A rank takes part in some ensembles only, so all ranks agree on the status at the end.
 Status CheckParity(const Context& context, const DatasetView& view, const ParityCheck& check, Findings& findings,
                    std::uint64_t& bytes_encoded) {
   std::uint64_t seed = DrawRandom<std::uint64_t>();

@@ -1,7 +1,8 @@
 #pragma once
-// Whether parity is what the data of its rows give. A hash of parity says only that its bytes are those that a commit wrote.
+// Checks whether parity is right for the data of its rows. The hash of a parity block only proves that a commit wrote its
+// bytes.
 //
-// lzy-verify --encode and lzy-scrub ask this of what Examine found to have its hashes. Writes nothing.
+// lzy-verify --encode and lzy-scrub call this for rows that Examine found intact. Writes nothing.
 
 #include <cstdint>
 
@@ -9,17 +10,18 @@
 
 namespace lzy {
 
-/// Which rows are encoded again.
+/// Selects the rows to check.
 struct ParityCheck {
-  Interval unit_rows = {0, kEverythingBehind};  ///< of every group
-  double share = 1;                             ///< of these: each unit row is taken with this probability
+  Interval unit_rows = {0, kEverythingBehind};  ///< unit rows of every group
+  double share = 1;                             ///< probability with which each of these unit rows is checked
 };
 
-/// Encodes rows again of which all data blocks are right by `findings`, and compares with the leaves of their parity. If the
-/// stored parity has its leaf, that is as good as comparing the bytes. Parity that differs gets BlockFault::kEncoding in
-/// `findings`, whatever else was found of it. Each source is held to its leaf; a row of which one changed says nothing. Adds
-/// what was read to `findings.bytes_read`, and the bytes of data that were encoded to `bytes_encoded`. If context.stop ends
-/// it early: kInterrupted, and what was compared until then counts. Collective over context.comm; the same on all ranks.
+/// Encodes rows again if `findings` says that all their data blocks are right, and compares the results with the leaves of
+/// the stored parity. If the stored parity has its leaf, this is as good as comparing its bytes. Sets BlockFault::kEncoding
+/// in `findings` for parity that differs, in place of any other fault. Compares each source with its leaf; skips rows with
+/// a source that changed. Adds the bytes read to `findings.bytes_read`, and the encoded bytes of data to `bytes_encoded`.
+/// If context.stop ends the check early, returns kInterrupted, and results so far count. Collective over context.comm; the
+/// same on all ranks.
 Status CheckParity(const Context& context, const DatasetView& view, const ParityCheck& check, Findings& findings,
                    std::uint64_t& bytes_encoded);
 

@@ -11,21 +11,21 @@
 namespace lzy {
 namespace {
 
-// Intervals of all ranks together: some megabytes on every rank.
+// The most intervals of all ranks together: some megabytes on every rank.
 constexpr std::size_t kMostIntervals = 1u << 18;
 // This many blocks can be sent and added up in the time in which one is read, hashed and multiplied.
 constexpr std::uint64_t kWorthSending = 4;
 
-// What a rank captured and wrote, and whether that is all that it captured. `open`: blocks that it can capture still,
-// and that are in no sum.
+// The blocks that a rank captured and wrote, and whether the list of captured blocks is complete. `open`: blocks that it
+// can still capture, and that are in no sum.
 struct Share {
   bool complete = false;
   std::vector<Interval> captured, open, written;
   LZY_FIELDS(complete, captured, open, written)
 };
 
-// Where more than one rank has written. `written`: the intervals of all ranks; those of one rank are disjoint. In the
-// order of their beginnings, an interval that begins before the furthest end so far overlaps another rank's.
+// Blocks that more than one rank has written. `written`: the intervals of all ranks; those of one rank are disjoint. In the
+// order of their beginnings, an interval that begins before the furthest end so far overlaps one of another rank.
 std::vector<Interval> Disputed(std::vector<Interval> written) {
   std::ranges::sort(written, {}, &Interval::begin);
   std::vector<Interval> disputed;
@@ -38,7 +38,7 @@ std::vector<Interval> Disputed(std::vector<Interval> written) {
   return disputed;
 }
 
-// The first of disjoint, ascending intervals that ends behind `block`: the one that has it, if any has.
+// The first of disjoint, ascending intervals that ends behind `block`: the only one that may contain it.
 std::vector<Interval>::const_iterator At(const std::vector<Interval>& all, std::uint64_t block) {
   return std::ranges::upper_bound(all, block, {}, &Interval::end);
 }
@@ -48,7 +48,7 @@ bool IsIn(const std::vector<Interval>& all, std::uint64_t block) {
   return at != all.end() && at->begin <= block;
 }
 
-// Splits a piece. What is disputed of it goes to coverage.disputed if it is in a sum, the rest to coverage.pieces.
+// Splits a piece. Disputed blocks go to coverage.disputed if they are in a sum; other blocks go to coverage.pieces.
 void Add(const Coverage::Piece& piece, bool in_sum, const std::vector<Interval>& disputed, Coverage& coverage) {
   const std::vector<Interval> sound = Without({piece.blocks}, disputed);
   for (const Interval& one : sound) coverage.pieces.push_back({one, piece.rank});
@@ -57,12 +57,12 @@ void Add(const Coverage::Piece& piece, bool in_sum, const std::vector<Interval>&
 
 constexpr int kNobody = Captors::kNobody;
 
-// Who captured the blocks of one row.
+// The ranks that captured blocks of one row.
 struct RowCaptors {
-  int first = kNobody;  // a rank that captured some of it
+  int first = kNobody;  // the first rank that captured a block of the row
   bool several = false;
   bool disputed = false;
-  std::uint32_t captured = 0, gaps = 0;  // blocks
+  std::uint32_t captured = 0, gaps = 0;  // numbers of blocks
 
   void Add(int by, bool is_disputed) {
     if (by == kNobody) {
@@ -99,9 +99,8 @@ int Captors::Of(std::uint64_t block) {
   return at_ != pieces_.end() && at_->blocks.begin <= block ? at_->rank : kNobody;
 }
 
-// `written` is a superset and `captured` a subset, if they are too many. So an error can only make a row be read that
-// need not be. Both lists are made and united under NoThrow: a rank without memory must still take part in the
-// all-gather and in Agree.
+// If they are too long, `written` is a superset and `captured` a subset. So at worst a row is read without need. Both lists
+// are made and united under NoThrow: a rank without memory must still take part in the all-gather and in Agree.
 Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
   const auto limit = std::max<std::size_t>(64, kMostIntervals / static_cast<std::size_t>(comm.size()));
   Share own;
@@ -136,7 +135,7 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
 
 namespace {
 
-// Whether the rows of `runs` have the row of data block `block`. `runs`: in the order of RowsToEncode, one group.
+// True if `runs` contain the row of data block `block`. `runs`: in the order of RowsToEncode, one group.
 bool HaveRowOf(const Layout& layout, std::span<const RowRun> runs, std::uint64_t block) {
   const RowId row = layout.LocateData(0, block).row;
   const auto after = std::upper_bound(runs.begin(), runs.end(), row, [](const RowId& id, const RowRun& run) {
@@ -158,7 +157,7 @@ void CloseOpen(const Layout& layout, std::span<const RowRun> runs, const Coverag
 }
 
 void KeepUnfinished(const Layout& layout, const Coverage& coverage, Capture& mine) {
-  // Without all that is in sums, nobody knows which are right.
+  // If the list of blocks in sums is incomplete, it is not known which sums are right.
   if (!coverage.complete) return;
   const Rotation rotation = layout.rotation(0);
   mine.KeepSums([&](const RowId& row) {
@@ -166,7 +165,7 @@ void KeepUnfinished(const Layout& layout, const Coverage& coverage, Capture& min
     for (std::uint32_t position = rotation.m; position < rotation.n; ++position) {
       const std::uint32_t device = layout.DeviceAt(0, position, row.unit_row);
       const BlockPlace place = layout.DataBlock(device, row.unit_row, row.slice);
-      // A sum with a disputed block in it is of no use.
+      // A sum with a disputed block is useless.
       if (IsIn(coverage.disputed, place.index)) return false;
       unfinished = unfinished || place.length == 0 || Captors(coverage, place.index).Of(place.index) == kNobody;
     }
@@ -174,14 +173,14 @@ void KeepUnfinished(const Layout& layout, const Coverage& coverage, Capture& min
   });
 }
 
-// All ranks walk through the same rows with the same numbers, `dealt` included. So each knows which rows the others
-// fill, and they agree without messages.
+// All ranks go through the same rows with the same numbers, `dealt` included. So each rank knows which rows the others
+// fill, without messages.
 SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage,
                     const Communicator& comm, std::uint64_t memory) {
   const auto ranks = static_cast<std::uint64_t>(comm.size());
   std::uint64_t blocks = 0;
   for (const RowRun& run : runs) blocks += std::uint64_t{run.slices} * layout.rotation(run.group).k();
-  // What each rank would read if all blocks were read. No rank gets more gaps than that.
+  // The number of blocks that each rank would read if all were read. No rank gets more gaps than that.
   const std::uint64_t share = (blocks + ranks - 1) / ranks;
   std::vector<std::uint64_t> dealt(ranks);
   SortedRows sorted;
@@ -193,13 +192,13 @@ SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Co
     ForEachCaptor(layout, run, coverage, [&](std::uint32_t s, const BlockPlace& place, int by) {
       rows[s].Add(by, by == kNobody && IsIn(coverage.disputed, place.index));
     });
-    // Judge each row. What its rank must read of it counts at once, so later rows see it.
+    // Judge each row. Its gaps count at once for the rank that fills them, so they affect later rows.
     bool fill = false;
     for (std::uint32_t s = 0; s < run.slices; ++s) {
       const RowRun one{run.group, run.unit_row, run.first_slice + s, 1, run.plan};
       RowCaptors& row = rows[s];
-      // The first rank that captured some of the row fills its gaps: it has a sum to add them to. To read the gaps is
-      // always less than to read the row. But to combine the sums of several ranks has a cost of its own.
+      // The first rank that captured a block of the row fills its gaps, because it has a sum to add them to. Reading the
+      // gaps is always cheaper than reading the row. But combining the sums of several ranks has a cost of its own.
       const bool fillable = (row.gaps <= row.captured || !row.several) && !row.disputed && coverage.complete;
       if (row.captured == 0 || (row.gaps > 0 && !fillable) || (row.several && !combine) ||
           dealt[static_cast<std::size_t>(row.first)] + row.gaps > share) {
@@ -212,7 +211,7 @@ SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Co
       if (row.several) AppendRun(sorted.combined, one);
       if (!row.several && row.first == comm.rank()) AppendRun(sorted.own, one);
     }
-    // A second walk lists the gaps that this rank fills. Rows to reread have no first rank by now.
+    // A second pass lists the gaps that this rank fills. Rows to reread have no first rank by now.
     if (!fill) continue;
     ForEachCaptor(layout, run, coverage, [&](std::uint32_t s, const BlockPlace& place, int by) {
       if (by == kNobody && rows[s].first == comm.rank()) sorted.gaps.push_back(place);

@@ -1,6 +1,6 @@
 #pragma once
-// Who captured what of a shared file. All ranks find it out together at the commit, and sort the rows by how their
-// parity can be had (docs/design/commit.md §4, "Capture").
+// Records which rank captured which blocks of a shared file. At the commit, all ranks exchange these records, and sort the
+// rows by the way in which their parity can be made (docs/design/commit.md §4, "Capture").
 //
 // The commit calls ShareCoverage once, then CloseOpen and SortRows. Rows to reread go to EncodePass::Run, gaps to
 // EncodePass::ReadInto, the others to EncodeCaptured. verify-writes uses the coverage, too (commit/check_written.cc).
@@ -23,8 +23,8 @@ struct Coverage {
     int rank = 0;
   };
   std::vector<Piece> pieces;  ///< ascending, disjoint
-  /// Blocks that nobody owns, because two ranks wrote them, but that are in the sums of a rank all the same. A row
-  /// with one of these cannot be completed by reading. Ascending, disjoint.
+  /// Blocks that two ranks wrote, so that nobody owns them, but that are in the sums of a rank. A row with such a block
+  /// cannot be completed by reading. Ascending, disjoint.
   std::vector<Interval> disputed;
   /// False if some rank captured more blocks than it could list. These may be in sums, so no gaps are filled then.
   bool complete = true;
@@ -32,14 +32,14 @@ struct Coverage {
 /// Exchanges what the ranks captured and wrote. Costs one all-gather of at most some megabytes. Precondition: Finish
 /// was called on the captures. Collective; the same Status on all ranks.
 Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine);
-/// Captures the open blocks of `mine` that `coverage` gives to `rank`, and drops the others. Blocks of rows that are
-/// not among `runs`, the rows to encode, stay open. Local; throws std::bad_alloc.
+/// Captures the open blocks of `mine` that `coverage` gives to `rank`, and drops the others. Blocks of rows outside `runs`,
+/// the rows to encode, stay open. Local; throws std::bad_alloc.
 void CloseOpen(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage, int rank, Capture& mine);
-/// After the rows were encoded: lets `mine` keep the sums of rows that have blocks which nobody wrote yet. A program
-/// that appends writes these next. Local.
+/// Call it after the rows were encoded: lets `mine` keep the sums of rows with blocks that nobody wrote yet. A program that
+/// appends writes these next. Local.
 void KeepUnfinished(const Layout& layout, const Coverage& coverage, Capture& mine);
 
-/// What `all` has and `taken` has not. All three are ascending and disjoint.
+/// The parts of `all` that are not in `taken`. All three lists are ascending and disjoint.
 std::vector<Interval> Without(const std::vector<Interval>& all, const std::vector<Interval>& taken);
 
 /// Walks through a coverage in ascending order of blocks. `coverage` must outlive it.
@@ -56,9 +56,9 @@ class Captors {
   std::vector<Coverage::Piece>::const_iterator at_;
 };
 
-/// Calls fn(slice, place, rank) for every data block that the file has of the rows of `run`. `slice`: the number of
-/// the row in the run, from 0. `rank`: who captured the block, or Captors::kNobody. Goes device by device, so the
-/// blocks of each device ascend.
+/// Calls fn(slice, place, rank) for every existing data block in the rows of `run`. `slice` is the number of the row in the
+/// run, from 0. `rank` captured the block; Captors::kNobody if no rank did. Goes device by device, so the blocks of each
+/// device ascend.
 template <class Fn>
 void ForEachCaptor(const Layout& layout, const RowRun& run, const Coverage& coverage, const Fn& fn) {
   const Rotation rotation = layout.rotation(run.group);
@@ -73,16 +73,16 @@ void ForEachCaptor(const Layout& layout, const RowRun& run, const Coverage& cove
   }
 }
 
-/// Rows to encode, by how their parity can be had. No row is in two lists.
+/// Rows to encode, sorted by the way in which their parity can be made. No row is in two lists.
 struct SortedRows {
   std::vector<RowRun> reread;    ///< read as a whole; the same on every rank
   std::vector<RowRun> own;       ///< captured by this rank alone; other ranks have other rows
   std::vector<RowRun> combined;  ///< captured by several ranks; the same on every rank
-  /// Blocks of own and combined rows that nobody captured. This rank must read them, and add them to its sums. Each
-  /// gap is in the list of one rank.
+  /// Blocks of own and combined rows that nobody captured, and that this rank must read and add to its sums. Each gap is in
+  /// the list of one rank.
   std::vector<BlockPlace> gaps;
 };
-/// Sorts the `runs` of a shared file. Rows are reread if any of these holds:
+/// Sorts the `runs` of a shared file. A row is reread if any of these holds:
 /// - it has a gap that cannot be filled (Coverage::disputed, complete);
 /// - several ranks captured it, and together less than half of it;
 /// - several ranks captured it, and there are so many ranks that reading is cheaper. To combine a row, every rank

@@ -16,11 +16,11 @@
 namespace lzy {
 namespace {
 
-// In this order, so a set of them is sorted as AllRows is.
+// Ordered so that a set of these is sorted as AllRows is.
 using RowKey = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;  // unit row, group, slice
 
-// Adds the rows that a touched range of a file belongs to, now or before the file was cut. All blocks of a unit are in
-// one unit row.
+// Adds the rows of a touched range of a file. The range may lie behind a new, smaller end. All blocks of a unit are in one
+// unit row.
 void AddRows(const Layout& layout, std::uint32_t file, const Interval& range, const Interval& stretch,
              std::set<RowKey>& rows) {
   const std::uint64_t block = layout.block_size(), unit_blocks = layout.unit() / block;
@@ -31,16 +31,16 @@ void AddRows(const Layout& layout, std::uint32_t file, const Interval& range, co
       i += unit_blocks - 1 - i % unit_blocks;
       continue;
     }
-    // If the file got shorter, rows beyond its end no longer exist. But a row that lost this block and still has
-    // others must be encoded, since its parity has the lost block in it.
+    // If the file became shorter, rows beyond its end no longer exist. But a row that lost this block and still has others
+    // must be encoded, because its parity contains the lost block.
     if (row.unit_row < layout.unit_rows(row.group) && layout.RowLength(row) > 0)
       rows.insert({row.unit_row, row.group, row.slice});
   }
 }
 
-// Unit row by unit row, over all groups. So a rank that gets a stretch of the list reads a stretch of the file. The
-// slices of a unit row are one run. Units are cut short at the end of a file, so the number of slices follows from the
-// longest one.
+// Unit row by unit row, over all groups. So a rank that gets a part of the list reads a contiguous part of the file. The
+// slices of a unit row are one run. Units are cut short at the end of a file, so the longest unit decides the number of
+// slices.
 Result<std::vector<RowRun>> AllRows(const Layout& layout, PlanCache& plans, const Interval& stretch) {
   std::vector<RowRun> runs;
   const std::uint64_t end = std::min(layout.most_unit_rows(), stretch.end);
@@ -63,8 +63,8 @@ void FileJob::InitLeaves(const Layout& layout, std::uint32_t f) {
   parity_leaves.Init(f < layout.regions() ? layout.parity_blocks(f) : 0, scratch);
 }
 
-// Old data leaves fill gaps only in a commit in place, which old_parity stands for. If everything is encoded anew,
-// old_data serves to find rot, and every leaf must have been computed.
+// Old data leaves fill gaps only in a commit in place, which sets old_parity. If everything is encoded anew, old_data only
+// serves to find rot, and every leaf must have been computed.
 Status FileJob::MakeTrees(const Layout& layout, std::uint32_t f) {
   const auto never = [](std::uint64_t) { return false; };
   const Tree* old = old_parity != nullptr ? old_data : nullptr;
@@ -74,10 +74,10 @@ Status FileJob::MakeTrees(const Layout& layout, std::uint32_t f) {
   return MakeTree(TreeKind::kParity, parity_leaves, old_parity, layout.parity_size(f), is_hole, scratch, parity_tree);
 }
 
-// If the file system stamps every change after a look at the stamp (File::StampsEveryChange), the Stat here is that
-// look. No later change can hide, so the clock is recorded as later than the mtime, and there is nothing to wait for.
-// Otherwise this waits for the next tick of the file system's clock, as long as ticks are short. An mtime that is further
-// ahead than `limit` was not set by this clock, so waiting would not help.
+// If the file system gives a new mtime to every change after a stat (File::StampsEveryChange), the Stat here is that stat.
+// Then a later change cannot be hidden, so a clock later than the mtime is recorded, without a wait. Otherwise this waits
+// for the next tick of the file system's clock, if ticks are short. If the mtime is more than `limit` ahead, this clock did
+// not set it, so waiting would not help.
 Status FileJob::Settle(File* beside, bool past_cache) {
   const bool never_racy = data->StampsEveryChange();
   LZY_ASSIGN_OR_RETURN(before, StatToRecord(*data));
@@ -85,14 +85,14 @@ Status FileJob::Settle(File* beside, bool past_cache) {
     clock_ns = std::max(CoarseNowNs(), before.mtime_ns + 1);
     return Status::Ok();
   }
-  // Without a clock nothing is known of later changes. That is no reason to fail: the sidecar may be what is broken.
+  // Without a clock, later changes may be hidden. That is no failure: the sidecar may be broken.
   const auto ask = [&] {
     const auto clock = beside == nullptr ? Result<std::int64_t>(Code::kNotFound, "") : FileSystemClock(*beside, past_cache);
     clock_ns = clock.ok() ? *clock : before.mtime_ns;
     return clock.ok();
   };
   constexpr std::int64_t kMillisecond = 1'000'000;
-  // Nanoseconds: 0.1 s, or some ticks of a coarser clock.
+  // Nanoseconds: 0.1 s, or some ticks if the clock is coarser.
   const std::int64_t limit = std::max(100 * kMillisecond, 4 * CoarseGranularityNs());
   for (std::int64_t waited = 0; ask() && waited < limit; waited += kMillisecond) {
     const bool in_one_tick = before.mtime_ns >= clock_ns && before.mtime_ns - clock_ns <= limit;
@@ -115,7 +115,7 @@ Status ChangedMeanwhile(const std::string& path) {
               "{}: something changed the file while its parity was being computed; its protection is as it was before", path)};
 }
 
-// The set sorts the rows and drops those that several files touched. Rows that follow each other become one run.
+// The set sorts the rows and drops duplicates from several files. Consecutive rows become one run.
 Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
                                          const std::vector<const IntervalSet*>& touched, bool all, Interval stretch) {
   if (all) return AllRows(layout, plans, stretch);
@@ -132,7 +132,7 @@ Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
   return runs;
 }
 
-// The counter of progress is shared by the copies that std::function makes, and by the threads that call them.
+// The copies that std::function makes, and the threads that call them, share the progress counter.
 RowPipelineSetup SetupOf(const Context& context, const char* phase, const Layout& layout, Communicator& comm,
                          std::vector<int> owner, std::span<const RowRun> runs) {
   RowPipelineSetup setup;
@@ -153,7 +153,7 @@ RowPipelineSetup SetupOf(const Context& context, const char* phase, const Layout
   return setup;
 }
 
-// Streams have no leaves here: TakeSource compares, since it knows what was touched.
+// These streams have no leaves: TakeSource compares, because it knows which blocks were touched.
 Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int> owner,
                        const std::vector<FileJob*>& jobs, std::span<const RowRun> runs) {
   std::vector<BlockStream> data(layout.files());
@@ -192,8 +192,8 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
       stats_);
 }
 
-// Each thread takes a stretch of the blocks and one buffer. The capture wants whole blocks, so the last one of a file
-// is padded with zeros. Times are divided by the number of threads, so their sum is a duration.
+// Each thread takes a part of the blocks and one buffer. The capture needs whole blocks, so the last block of a file is
+// padded with zeros. Times are divided by the number of threads, so their sum is a duration.
 Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_size, std::span<const BlockPlace> blocks) {
   const unsigned threads = ThreadsFor(context_);
   std::mutex mutex;
@@ -228,24 +228,28 @@ Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_
   return status;
 }
 
-// An untouched block must be what was committed. If it is not, the next of these steps that helps is taken
+// An untouched block must have its committed leaf. If it does not, the first of these steps that helps is taken
 // (docs/design/commit.md §5):
-// 1. Read it again from the device, which may have it right if only the page cache is wrong.
-// 2. Use what was rebuilt of it.
-// 3. Use it as it is, for its row needs some contents. The caller then forsakes the parity of the row (ForsakeParity).
+//
+// 1. Read it again from the device. It may be right there if only the page cache is wrong.
+//
+// 2. Use its rebuilt contents.
+//
+// 3. Use it as it is, because its row needs some contents. The caller then forsakes the parity of the row (ForsakeParity).
+//
 // In all cases the block keeps its old leaf. With a fresh leaf, the new commit would call the rot intact.
 Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByteSpan bytes) {
   const std::uint64_t i = place.index;
   encoded_ += bytes.size();
   const Hash leaf = LeafHash(job.key, HashTag::kDataLeaf, i, bytes);
-  // Whether there is a leaf that the block must have.
+  // True if there is a leaf to compare the block with.
   const bool held = job.old_data != nullptr && i < job.old_data->leaf_count() && job.touched != nullptr &&
                     !job.unknown.contains(i) && !job.touched->Overlaps({place.offset, place.offset + bytes.size()});
   const Hash committed = held ? job.old_data->leaf(i) : leaf;
   job.data_leaves.Set(i, committed);
   if (leaf == committed) return Status::Ok();
 
-  // The second reading goes into `bytes`, and may fail halfway: keep the first one.
+  // The second read goes into `bytes`, and may fail halfway, so keep the first one.
   std::vector<std::uint8_t> cached(bytes.begin(), bytes.end());
   const auto again = job.data->ReadAtFromDevice(place.offset, bytes);
   const bool read = again.ok() && *again == bytes.size();
@@ -258,7 +262,7 @@ Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByte
   return Status::Ok();
 }
 
-// Leaves are made before anything is written. So what the device does to the bytes cannot get into a leaf.
+// Leaves are made before anything is written, so errors of the device cannot affect a leaf.
 Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes) {
   std::size_t at = 0;
   for (const RowBlock& block : blocks) {
@@ -266,8 +270,8 @@ Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes)
     at += block.place.length;
     job.parity_leaves.Set(block.place.index, LeafHash(job.key, HashTag::kParityLeaf, block.place.index, one));
   }
-  // The parity of a hole in the data stays a hole, if all of the run is zeros. memcmp of the bytes with themselves,
-  // moved by one, says whether all of them equal the first.
+  // The parity of a hole in the data stays a hole, if the whole run is zeros. memcmp of the bytes with themselves, shifted
+  // by one, tells whether all of them equal the first.
   const bool zeros = bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
   if (job.parity_is_fresh && zeros) return Status::Ok();
   return job.parity_out->WriteAt(job.parity_base + blocks[0].place.offset, bytes);

@@ -1,11 +1,11 @@
 #pragma once
-// Leaves and parity of a dataset, made by reading its rows: which rows, how they pass through the pipeline, and the
-// trees that come out (docs/design/commit.md §5, steps 3 to 7).
+// Makes leaves and parity of a dataset by reading its rows: chooses the rows, runs them through the pipeline, and makes the
+// trees (docs/design/commit.md §5, steps 3 to 7).
 //
-// commit/ is the caller. It fills one FileJob for each file, asks RowsToEncode for the rows, runs an EncodePass over
-// them, and brings the leaves to the owner of the sidecar (GatherLeaves), which makes the trees (MakeTrees). Rows that
-// were captured while they were written do not come here: see encode/encode_captured.h. A member of a set has one job,
-// at its owner. For a shared file, every rank has a job and computes a part of the leaves.
+// commit/ fills one FileJob for each file, gets the rows from RowsToEncode, runs an EncodePass over them, and gathers the
+// leaves at the owner of the sidecar (GatherLeaves), which makes the trees (MakeTrees). Captured rows are handled in
+// encode/encode_captured.h. A member of a set has one job, at its owner. For a shared file, every rank has a job and
+// computes a part of the leaves.
 //
 // Invariant: a block that nobody touched keeps its committed leaf, whatever is read from it (TakeSource). So rot never
 // gets a fresh hash.
@@ -28,16 +28,16 @@ namespace lzy {
 
 class Capture;
 
-/// What one file brings into an encoding, and what comes out of it. Owns no files: what the pointers mean must outlive
-/// it. During EncodePass::Run, several threads write to the leaves, each to other blocks.
+/// The inputs and results of encoding one file. Owns no files: everything that the pointers refer to must outlive the job.
+/// During EncodePass::Run, several threads write leaves, each of other blocks.
 struct FileJob {
   File* data = nullptr;
-  /// The key of a sealed dataset, which makes its leaves (docs/format.md §12); null: none.
+  /// The key that makes the leaves of a sealed dataset (docs/format.md §12), or null.
   const LeafKey* key = nullptr;
-  /// The file was synced since it was written last (BlockStream::synced).
+  /// The file was synced after its last write (BlockStream::synced).
   bool synced = false;
-  /// The stamp of the file when reading began, and the clock of the file system just before. Set by Settle. The mode is
-  /// the one to record (RecordedMode).
+  /// The stamp of the file when reading began, and the clock of the file system just before, both set by Settle. The mode
+  /// is RecordedMode.
   FileStat before;
   std::int64_t clock_ns = 0;
   /// The committed leaves, which untouched blocks must still have. Null: there are none to compare with.
@@ -48,57 +48,58 @@ struct FileJob {
   const Tree* old_parity = nullptr;
   /// Bytes of the file that the epoch may have changed. Null: all of them.
   const IntervalSet* touched = nullptr;
-  /// Has copies of blocks, which need not be read then (Capture::Held). Null: all are read.
+  /// Copies of blocks (Capture::Held), which need not be read. Null: all blocks are read.
   const Capture* copies = nullptr;
-  /// Where parity goes, and the offset of the parity region in it (bytes).
+  /// The file for parity, and the offset of the parity region in it (bytes).
   File* parity_out = nullptr;
   std::uint64_t parity_base = 0;
   /// The parity region reads as zeros where nothing was written, so zeros need not be written.
   bool parity_is_fresh = false;
-  /// Makes files for hashes that are too many for memory.
+  /// Makes scratch files if the hashes do not fit in memory.
   ScratchMaker scratch;
-  /// The new leaves. GatherLeaves unites those of all ranks.
+  /// The new leaves. GatherLeaves collects those of all ranks.
   Leaves data_leaves, parity_leaves;
-  /// Blocks that nobody touched and that are not what was committed. They keep their leaves, so they stay visible as
-  /// damage. `rebuilt` has the right contents of those that the old parity could rebuild (RebuildRot). A row is
-  /// encoded with these.
+  /// Untouched blocks that differ from their leaves. They keep their leaves, so they remain visible as damage. `rebuilt`
+  /// has the right contents of those that the old parity could rebuild (RebuildRot); their rows are encoded with these
+  /// contents.
   std::set<std::uint64_t> rotten;
   std::map<std::uint64_t, std::vector<std::uint8_t>> rebuilt;
   /// The results of MakeTrees.
   Tree data_tree{TreeKind::kData}, parity_tree{TreeKind::kParity};
 
-  /// Prepares for the leaves of file (and region) `f` of the layout; none is known. Set `scratch` before.
+  /// Prepares for the leaves of file (and region) `f` of the layout; no leaf is known yet. Set `scratch` before.
   void InitLeaves(const Layout& layout, std::uint32_t f);
   /// Builds data_tree and parity_tree from the leaves. If old_parity is set, unknown leaves are those of the old trees.
   /// kInternal if a leaf is missing. Local, for the rank that has all leaves.
   Status MakeTrees(const Layout& layout, std::uint32_t f);
-  /// Sets `before` and `clock_ns`. Call it before the data are read. Waits until the clock of the file system has left
-  /// the tick of the last modification, so any later one shows in the mtime. Otherwise the stamp is racy (docs/design/repair.md
-  /// §8). It does not wait for a clock of whole seconds, nor for a file from the future: these stay racy. `beside`: a file
-  /// to ask for that clock (FileSystemClock); null: there is none, so the stamp is racy. `past_cache`: as there. Local.
+  /// Sets `before` and `clock_ns`. Call it before the data are read. Waits until the clock of the file system has left the
+  /// tick of the last modification, so that a later modification changes the mtime. Otherwise the stamp is racy
+  /// (docs/design/repair.md §8). Does not wait for a clock of whole seconds, nor for an mtime in the future: these stamps
+  /// stay racy. `beside`: a file on that file system, for FileSystemClock; null: none, so the stamp is racy. `past_cache`:
+  /// as in FileSystemClock. Local.
   Status Settle(File* beside, bool past_cache = false);
-  /// kBusy if size or mtime of the file are not those of Settle: something writes to it, so leaves and parity may not
-  /// agree with its contents. Local.
+  /// Returns kBusy if size or mtime of the file differ from those that Settle found: something writes to the file, so
+  /// leaves and parity may not fit its contents. Local.
   Status CheckUnchanged() const;
 };
 
-/// kBusy, for a file that changed while it was read.
+/// The status kBusy for a file that changed while it was read.
 Status ChangedMeanwhile(const std::string& path);
 
-/// Hashes parity blocks of one device that lie back to back, and writes them by one call. `bytes`: the blocks, one
-/// after the other. Sets their leaves in `job`. Threads may put different blocks at once. `blocks` is not empty.
+/// Hashes consecutive parity blocks of one device, and writes them by one call. `bytes` has the blocks, one after the
+/// other. Sets their leaves in `job`. Threads may put different blocks at once. `blocks` is not empty.
 Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes);
 
 /// The rows to encode among the unit rows `stretch`, in the order of unit rows. If `all`, these are all rows that have
-/// data. Otherwise they are the rows of blocks that were touched in any file. `touched`: by file of the layout. A null
-/// entry is an untouched file. An entry that is whole() has no ranges, so it needs `all`. Local; the same arguments
-/// give the same rows on all ranks.
+/// data. Otherwise they are the rows with touched blocks of any file. `touched`: by file of the layout. A null entry is an
+/// untouched file. An entry that is whole() has no ranges, so it needs `all`. Local; the same arguments give the same rows
+/// on all ranks.
 Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
                                          const std::vector<const IntervalSet*>& touched, bool all,
                                          Interval stretch = {0, kEverythingBehind});
 
-/// Calls encode(stretch of unit rows) until all unit rows of the layout had their turn, so that no list of rows grows
-/// with the file: once for almost all files. Stops at the first failure, so all ranks must get the same.
+/// Calls encode(stretch) for consecutive stretches of unit rows until all unit rows were covered, so that lists of rows
+/// stay small. Almost all files need one call. Stops at the first failure, so all ranks must get the same status.
 template <class Encode>
 Status InStretches(const Layout& layout, const Encode& encode) {
   constexpr std::uint64_t kUnitRows = std::uint64_t{1} << 16;  // 448 GiB with 7 units of a MiB in each
@@ -109,12 +110,12 @@ Status InStretches(const Layout& layout, const Encode& encode) {
   return Status::Ok();
 }
 
-/// A setup for ExecuteRows with everything but the streams. `context` is told under the name `phase` how much of the
-/// sources of `runs` has been read. `context`, `layout` and `comm` must outlive it.
+/// A setup for ExecuteRows with everything except the streams. Reports progress to `context` under the name `phase`: how
+/// much of the sources of `runs` was read. `context`, `layout` and `comm` must outlive it.
 RowPipelineSetup SetupOf(const Context& context, const char* phase, const Layout& layout, Communicator& comm,
                          std::vector<int> owner, std::span<const RowRun> runs);
 
-/// Runs encodings, and adds up what they cost. A commit has one pass, which may run several times: by group, and again
+/// Runs encodings, and adds up their costs. A commit has one pass, which may run several times: for each group, and again
 /// if it finds rot.
 class EncodePass {
  public:
@@ -127,23 +128,23 @@ class EncodePass {
   Status Run(const Layout& layout, Communicator& comm, std::vector<int> owner, const std::vector<FileJob*>& jobs,
              std::span<const RowRun> runs);
 
-  /// Says how many bytes of data this rank will read in all runs together, for progress. Otherwise each run counts for
-  /// itself.
+  /// Sets how many bytes of data this rank will read in all runs together, for progress. Otherwise each run reports its own
+  /// progress.
   void Expect(std::uint64_t bytes) { expected_ = bytes; }
 
   /// Reads these blocks of a shared file, compares them with their leaves as Run does, and adds them to the sums that
-  /// `capture` has of their rows (SortedRows::gaps). Local; uses threads.
+  /// `capture` has for their rows (SortedRows::gaps). Local; uses threads.
   Status ReadInto(Capture& capture, FileJob& job, std::uint32_t block_size, std::span<const BlockPlace> blocks);
 
-  /// Adds the costs of what was encoded by other means (encode/encode_captured.h).
+  /// Adds the costs of rows encoded without Run (encode/encode_captured.h).
   void Add(const RowStats& stats) { stats_ += stats; }
   const RowStats& stats() const { return stats_; }
   /// Bytes of data whose leaves were made: read or captured.
   std::uint64_t bytes_encoded() const { return encoded_ + stats_.bytes_captured; }
 
  private:
-  /// Makes the leaf of a data block, and compares the block with its committed leaf if nobody touched it. It may
-  /// replace the bytes by better ones. Thread-safe for different blocks.
+  /// Makes the leaf of a data block. If nobody touched the block, compares it with its committed leaf, and may replace the
+  /// bytes by right ones. Thread-safe for different blocks.
   Status TakeSource(FileJob& job, const BlockPlace& place, MutableByteSpan bytes);
 
   const Context& context_;

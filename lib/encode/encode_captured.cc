@@ -11,7 +11,7 @@
 namespace lzy {
 namespace {
 
-// Bytes of a send buffer: as a batch of the row pipeline (rows/batches.cc).
+// Bytes of a send buffer, the same as for a batch of the row pipeline (rows/batches.cc).
 constexpr std::uint64_t kBatchBytes = 8u << 20;
 
 // One call of EncodeCaptured on one rank.
@@ -20,8 +20,8 @@ class CapturedRows {
   CapturedRows(const Context& context, const Layout& layout, const Capture& mine, FileJob& job)
       : context_(context), comm_(context.comm), layout_(layout), mine_(mine), job_(job) {}
 
-  /// Writes the parity of one row. `bytes(q)`: where parity block q is, block_size bytes. A block of the last row may
-  /// be shorter in the file.
+  /// Writes the parity of one row. `bytes(q)` is the address of parity block q (block_size bytes). A block of the last row
+  /// may be shorter in the file.
   template <class Bytes>
   Status PutRow(const RowId& row, const Bytes& bytes) {
     for (std::uint32_t q = 0; q < layout_.parity(); ++q) {
@@ -32,7 +32,8 @@ class CapturedRows {
     return Status::Ok();
   }
 
-  /// Writes the parity of rows that this rank captured alone. Local. The first failure is returned. Other runs go on.
+  /// Writes the parity of rows that this rank captured alone. Local. After a failure, continues with other runs, and
+  /// returns the first failure.
   Status PutOwn(std::span<const RowRun> runs) {
     std::mutex mutex;
     Status status;
@@ -45,8 +46,8 @@ class CapturedRows {
     return status;
   }
 
-  /// Adds up the shares of combined rows, and again those that arrived wrong. Collective. A failure may be one rank's
-  /// alone.
+  /// Adds up the shares of combined rows. Repeats this for shares that arrived wrong. Collective. A failure may affect one
+  /// rank only.
   Status Combine(std::span<const RowRun> runs) {
     if (layout_.parity() == 0) return Status::Ok();
     return UntilProven(comm_, runs, stats_.rows_again,
@@ -67,7 +68,7 @@ class CapturedRows {
   RowStats& stats() { return stats_; }
 
  private:
-  // A row to be combined, and where it is among the runs.
+  // A row to be combined, and its place among the runs.
   struct Row {
     RowId id;
     std::uint64_t run = 0;
@@ -81,9 +82,9 @@ class CapturedRows {
     return rows;
   }
 
-  // Exchanges all rows of `runs` once, and writes those that this rank got right. Rank r gets a contiguous part of the
-  // rows, so it writes a stretch of parity. Each exchange takes `step` rows of every part, as many as fit into the
-  // send buffer. A rank that fails goes on taking part, so no rank waits for it. It delivers nothing from then on.
+  // Exchanges all rows of `runs` once, and writes those that arrived right at this rank. Rank r gets a contiguous part of
+  // the rows, so it writes contiguous parity. Each exchange has `step` rows of every part, as many as fit into the send
+  // buffer. A rank that fails continues to take part, so no rank waits for it, but it delivers nothing more.
   Status CombineOnce(std::span<const RowRun> runs, WrongRows& wrong) {
     const std::uint64_t block = layout_.block_size();
     const std::uint64_t row_bytes = layout_.parity() * block;
@@ -94,7 +95,7 @@ class CapturedRows {
     AlignedBuffer send, receive;
     XorChecks checks;
     std::vector<std::uint64_t> counts;
-    // All memory is allocated before the first exchange. If one rank has too little, all of them stop here.
+    // All memory is allocated before the first exchange. If one rank has too little, all ranks stop here.
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
       rows = RowsOf(runs);
       counts.resize(ranks);
@@ -109,7 +110,7 @@ class CapturedRows {
     Status status;
     const auto begin = [&](std::size_t rank) { return rows.size() * rank / ranks; };
     for (std::size_t done = 0; done < longest; done += step) {
-      // This rank's shares for each rank's next rows, one rank after the other, as ReduceScatterXor wants them.
+      // This rank's shares for each rank's next rows, ordered by rank, for ReduceScatterXor.
       std::uint64_t blocks = 0;
       for (std::size_t r = 0; r < ranks; ++r) {
         const std::size_t first = std::min(begin(r) + done, begin(r + 1));
@@ -125,15 +126,15 @@ class CapturedRows {
       const Status checked = checks.Exchange(comm_, counts, turn_++);
       watch.AddTo(stats_.exchange);
       if (status.ok()) status = reduced.ok() ? checked : reduced;
-      // What arrived is this rank's part: whole rows, m parity blocks each.
+      // The received part: whole rows, m parity blocks each.
       const std::size_t count = counts[self] * 8 / row_bytes;
       if (status.ok()) status = NoThrow([&] { return PutProven(rows, begin(self) + done, count, receive.data(), checks, wrong); });
     }
     return status;
   }
 
-  // Writes rows `first` to `first + count`, whose parity is at `received`, if all blocks of the row are proven. Other
-  // rows go into `wrong`, with their run and slice.
+  // Writes rows `first` to `first + count`, whose parity is at `received`, if all blocks of the row are proven. Adds other
+  // rows to `wrong`, with their run and slice.
   Status PutProven(std::span<const Row> rows, std::size_t first, std::size_t count, const std::uint8_t* received,
                    const XorChecks& checks, WrongRows& wrong) {
     const std::uint64_t block = layout_.block_size();
@@ -151,9 +152,9 @@ class CapturedRows {
     return Status::Ok();
   }
 
-  // Writes the parity of a run that this rank captured, in as few pieces as possible. Blocks go into one piece while
-  // they follow each other both in memory and in the file. Ranks that write to one file wait for each other at every
-  // call, so calls are what costs.
+  // Writes the parity of a run that this rank captured, in as few pieces as possible. A piece has blocks that are
+  // consecutive in memory and in the file. Ranks that write to one file wait for each other at every call, so the number of
+  // calls decides the cost.
   Status PutRun(const RowRun& run) {
     for (std::uint32_t q = 0; q < layout_.parity(); ++q) {
       const std::uint32_t device = layout_.DeviceAt(run.group, q, run.unit_row);
@@ -179,8 +180,8 @@ class CapturedRows {
     return Status::Ok();
   }
 
-  // Copies this rank's share of a row to block `at` of the send buffer and those after it. The CRC is taken while the
-  // block is in the cache. A rank that captured nothing of the row contributes zeros.
+  // Copies this rank's share of a row to the send buffer, from block `at` on. The CRC is computed while the block is in the
+  // cache. A rank that captured no block of the row contributes zeros.
   void PutShare(const RowId& row, std::uint64_t at, std::uint8_t* send, XorChecks& checks) const {
     for (std::uint32_t q = 0; q < layout_.parity(); ++q, ++at) {
       std::uint8_t* to = send + at * layout_.block_size();

@@ -1,9 +1,8 @@
 #pragma once
-// Leaves and parity of rows that were captured while they were written. Nothing of them is read back.
+// Makes leaves and parity of captured rows, without reading them back.
 //
-// The commit of a shared file (commit/protect_shared.cc) calls this after ShareCoverage and SortRows have said which
-// rows are captured, and by whom. Blocks that nobody captured must have been added to the capture by then
-// (EncodePass::ReadInto).
+// The commit of a shared file (commit/protect_shared.cc) calls this after ShareCoverage and SortRows. Blocks that nobody
+// captured must have been added to the capture before (EncodePass::ReadInto).
 
 #include "encode/coverage.h"
 #include "encode/encode.h"

@@ -14,12 +14,12 @@
 namespace lzy {
 namespace {
 
-// Hashes that all ranks together send at once to the rank that gathers them: 16 MiB.
+// Size of the hashes that all ranks together send at once to the gathering rank: 16 MiB.
 std::uint64_t GatherAtOnce() {
   return 4 * MostLeavesInMemory();
 }
 
-// A page as it lies in a scratch file: leaves, which are known, and a hash of both. The number of the page is its seed.
+// A page as stored in a scratch file: leaves, which of them are known, and a hash of both with the page number as seed.
 struct StoredPage {
   std::array<Hash, kPageFanout> leaves;
   std::array<std::uint8_t, kPageFanout / 8> known;
@@ -32,9 +32,9 @@ struct StoredPage {
 };
 static_assert(sizeof(StoredPage) == 4096 + 32 + 16);
 
-// Writes known leaves as runs: whether they are of parity (u8), number of the first (u64), how many (u64), hashes.
-// A rank's leaves are mostly a few long stretches. Begins at page `next`, and stops behind `most` leaves. Returns how
-// many were written; `next` is then where to go on.
+// Writes known leaves as runs: whether they are of parity (u8), number of the first (u64), how many (u64), hashes. A rank's
+// leaves are mostly a few long runs. Begins at page `next`, and stops after `most` leaves. Returns the number of leaves
+// written; sets `next` to the page to continue with.
 std::uint64_t PutKnown(ByteWriter& out, bool parity, const Leaves& leaves, std::uint64_t most, std::uint64_t& next) {
   std::uint64_t put = 0;
   while (put < most) {
@@ -58,7 +58,7 @@ std::uint64_t PutKnown(ByteWriter& out, bool parity, const Leaves& leaves, std::
   return put;
 }
 
-// The reverse. Numbers beyond the end are ignored, so a malformed message cannot write out of bounds.
+// Reads what PutKnown wrote. Ignores numbers beyond the end, so a malformed message cannot write out of bounds.
 Status TakeKnown(ByteReader& in, Leaves& data, Leaves& parity) {
   while (in.remaining() > 0 && in.ok()) {
     Leaves& leaves = in.Get<std::uint8_t>() != 0 ? parity : data;
@@ -75,7 +75,7 @@ Status TakeKnown(ByteReader& in, Leaves& data, Leaves& parity) {
 
 }  // namespace
 
-// Pages in memory are newer than what the file has of them.
+// Pages in memory are newer than pages in the file.
 class Leaves::Pages {
  public:
   explicit Pages(ScratchMaker scratch)
@@ -129,8 +129,8 @@ class Leaves::Pages {
     return *latest_;
   }
 
-  // Stores half of the pages: first those that are complete, since nothing more will be set in them, then the lowest.
-  // If there is no file or it cannot be written, all stay in memory.
+  // Stores half of the pages: first complete pages, because these do not change any more, then the lowest. If there is no
+  // file or it cannot be written, all pages stay in memory.
   void MakeRoom() {
     latest_ = nullptr;
     if (scratch_ && !file_) file_ = scratch_();
@@ -173,12 +173,12 @@ class Leaves::Pages {
     return page;
   }
 
-  mutable std::mutex mutex_;  // for all that follows
-  ScratchMaker scratch_;      // until it was asked
+  mutable std::mutex mutex_;  // for all fields below
+  ScratchMaker scratch_;      // until it was called
   std::unique_ptr<File> file_;
   IntervalSet stored_;  // numbers of pages that are in the file
   std::map<std::uint64_t, std::unique_ptr<Page>> pages_;
-  std::uint64_t latest_number_ = 0;  // of the page that was written last
+  std::uint64_t latest_number_ = 0;  // number of the page that was written last
   Page* latest_ = nullptr;
   std::uint64_t known_ = 0;
   const std::uint64_t most_;  // pages in memory
@@ -216,14 +216,14 @@ std::optional<std::uint64_t> Leaves::NextPage(std::uint64_t number) const {
   return pages_ ? pages_->Next(number) : std::nullopt;
 }
 
-// Few leaves travel at once; of many, every rank sends a part in each round, so nobody holds all of them. A rank that
-// fails takes part with nothing, so nobody waits for it. Its failure is returned at the end.
+// Few leaves are sent at once. If there are many, every rank sends a part in each round, so no rank holds all of them. A
+// rank that fails takes part without leaves, so no rank waits for it. Its failure is returned at the end.
 Status GatherLeaves(Communicator& comm, int root, std::uint64_t blocks, Leaves& data, Leaves& parity) {
   const auto ranks = static_cast<std::uint64_t>(comm.size());
   const std::uint64_t most = std::max<std::uint64_t>(kPageFanout, GatherAtOnce() / ranks);
   std::uint64_t rounds = 1;
   if (blocks > GatherAtOnce()) {
-    // Each round sends `most` leaves or more of a rank, as long as it has any.
+    // Each round sends at least `most` leaves of a rank, as long as it has any.
     const std::uint64_t mine = comm.rank() == root ? 0 : data.known() + parity.known();
     LZY_ASSIGN_OR_RETURN(rounds, comm.AllReduceMax(CeilDiv(mine, most)));
   }

@@ -11,7 +11,7 @@ Result<OpenedFile> TellFile(File& file) {
   return OpenedFile{file.path(), stat.device, stat.inode, IsReadPastCache(file)};
 }
 
-// The open file is compared, not the name, so nothing can be put in its place between the two calls.
+// Compares the open file, not the name, so nothing can be put in its place between the two calls.
 Result<std::unique_ptr<File>> OpenTheSame(const OpenedFile& told, FileSystem& fs, OpenMode mode) {
   LZY_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(told.path, mode));
   LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());

@@ -1,9 +1,9 @@
 #pragma once
-// Files that one rank has open, opened by other ranks as well. On one node, all ranks can work on all members of a set
-// through one page cache, so no blocks need to be exchanged.
+// Opens files that another rank has open. On one node, all ranks can work on all members of a set through one page cache,
+// so no blocks need to be exchanged.
 //
-// Callers: EncodeOnOneNode (encode/one_node.h), and restores (mend/mend_guests.cc). A path alone is no proof: ranks
-// may run in name spaces of their own. So a file is the same only if device and inode are the same, too.
+// Callers: EncodeOnOneNode (encode/one_node.h), and restores (mend/mend_guests.cc). A path alone is no proof, because ranks
+// may run in name spaces of their own. So device and inode must be the same, too.
 
 #include <algorithm>
 #include <cstdint>
@@ -17,30 +17,30 @@
 
 namespace lzy {
 
-/// What another process needs to open the same file: its name, and how to recognise it.
+/// The data with which another process opens the same file and recognises it.
 struct OpenedFile {
   std::string path;
   std::uint64_t device = 0, inode = 0;
-  bool past_cache = false;  ///< it is read past the page cache, and so it is by whoever opens it, too
+  bool past_cache = false;  ///< the file is read past the page cache; other processes must do the same
   LZY_FIELDS(path, device, inode, past_cache)
 };
 /// The description of an open file. Local.
 Result<OpenedFile> TellFile(File& file);
-/// Opens the file that another rank told of. Any error means that this rank cannot see it. kInternal: the name is
-/// another file here. Local.
+/// Opens the file that `told` describes. Any error means that this rank cannot see it. kInternal: the path means another
+/// file here. Local.
 Result<std::unique_ptr<File>> OpenTheSame(const OpenedFile& told, FileSystem& fs, OpenMode mode);
 
-/// Each rank makes a list of records of what it has (`tell`). It then calls `take` for each record of the other ranks,
-/// by rank. True on all ranks if all of them run on one node (ThisNode) and none of these calls failed anywhere.
-/// Otherwise false on all ranks: an obstacle is a reason to exchange blocks instead, not a failure. An error is one of
-/// the communication. What was opened meanwhile is the caller's to close. Told: a struct with LZY_FIELDS. Collective.
+/// Each rank makes a list of its records (`tell`), and calls `take` for each record of the other ranks, by rank. True on
+/// all ranks if all of them run on one node (ThisNode) and no call of `tell` or `take` failed on any rank. Otherwise false
+/// on all ranks: this is no failure, but a reason to exchange blocks. An error is one of the communication. The caller
+/// closes files that were opened meanwhile. Told: a struct with LZY_FIELDS. Collective.
 template <class Told>
 Result<bool> ShareOnNode(Communicator& comm, const std::function<Status(std::vector<Told>&)>& tell,
                          const std::function<Status(const Told&)>& take) {
   // This comes first, because the records may be many, and on several nodes they are useless.
   LZY_ASSIGN_OR_RETURN(const auto nodes, AllGatherRecords(comm, ThisNode()));
   if (std::any_of(nodes.begin(), nodes.end(), [&](const auto& one) { return one != nodes[0]; })) return false;
-  // A rank whose `tell` failed still takes part in the exchange. The last reduction says it to all.
+  // A rank whose `tell` failed still takes part in the exchange. The last reduction reports the failure to all.
   std::vector<Told> own;
   Status mine = NoThrow([&] { return tell(own); });
   const auto all = AllGatherRecords(comm, own);

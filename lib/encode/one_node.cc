@@ -11,7 +11,7 @@
 namespace lzy {
 namespace {
 
-// What an owner tells the others of its member: all that they need to encode rows with it.
+// An owner sends this record of its member. It has all that other ranks need to encode rows with the member.
 struct Told {
   std::uint32_t file = 0;
   std::uint64_t parity_base = 0;
@@ -20,16 +20,15 @@ struct Told {
   LZY_FIELDS(file, parity_base, parity_is_fresh, data, out)
 };
 
-// A member as this rank sees it. If another rank owns it, `guest` is a job that this rank makes up for it, over its
-// own open files.
+// A member on this rank. If another rank owns it, `guest` is a substitute for its job, with open files of this rank.
 struct Seen {
-  std::unique_ptr<File> data, out;  // only of other owners' members
+  std::unique_ptr<File> data, out;  // only of members of other owners
   FileJob guest;
-  FileJob* job = nullptr;  // the owner's, or `guest`; null: not seen
+  FileJob* job = nullptr;  // the owner's job, or `guest`; null: not seen
 };
 
-// Whether some block that may be read must be compared with its committed leaf. There is none if all of the file was
-// touched: the ranges are joined, so it is then one that covers it.
+// True if a block that may be read must be compared with its committed leaf. False if the whole file was touched: touched
+// ranges are joined, so one of them then covers the file.
 bool HasBlocksToHold(const FileJob& job, std::uint64_t size) {
   if (job.old_data == nullptr || job.touched == nullptr || job.touched->whole() || size == 0) return false;
   const auto& ranges = job.touched->intervals();
@@ -42,15 +41,15 @@ class OneNode {
   OneNode(const Context& context, const Layout& layout, Communicator& comm, std::span<const GroupMember> members)
       : context_(context), layout_(layout), comm_(comm), members_(members), seen_(members.size()) {}
 
-  /// Opens all members here. Whether that worked on all ranks; then every member has a job.
+  /// Opens all members on this rank. True if that worked on all ranks; then every member has a job.
   Result<bool> Open() {
     LZY_ASSIGN_OR_RETURN(const bool shared, ShareOnNode<Told>(comm_, [&](std::vector<Told>& own) { return TellOwn(own); },
                                                               [&](const Told& told) { return OpenOther(told); }));
     return shared && std::ranges::all_of(seen_, &Seen::job);
   }
 
-  /// Each rank runs the pipeline alone, over its part of the rows. Then the leaves go to the owners. If a gather
-  /// fails, the others are still made, so no rank waits.
+  /// Each rank runs the pipeline alone, over its part of the rows. Then the leaves go to the owners. If a gather fails, the
+  /// other gathers still take place, so no rank waits.
   Status Encode(EncodePass& pass, std::span<const RowRun> runs) {
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
       std::vector<FileJob*> jobs;
@@ -70,9 +69,9 @@ class OneNode {
   }
 
  private:
-  // Sorts the rows by the owner of their first parity block. So a rank's share has as much as possible of the parity
-  // that goes to its own sidecar. A kernel lets one writer at a time write to a file; others wait. The sort is stable,
-  // so ranks that have the same rows get the same order.
+  // Sorts the rows by the owner of their first parity block. So a rank's part has as much as possible of the parity in its
+  // own sidecar. A kernel lets one writer at a time write to a file; others wait. The sort is stable, so ranks with the
+  // same rows get the same order.
   std::vector<RowRun> ByWriter(std::span<const RowRun> runs) const {
     const auto writer = [&](const RowRun& run) {
       if (run.plan->targets.empty()) return 0;
@@ -83,7 +82,7 @@ class OneNode {
     return dealt;
   }
 
-  // An error of these two is an obstacle (ShareOnNode), and nobody sees its text.
+  // An error of these two functions is an obstacle (ShareOnNode); its text is not shown.
   Status TellOwn(std::vector<Told>& own) {
     for (std::uint32_t f = 0; f < members_.size(); ++f) {
       FileJob* job = members_[f].job;
@@ -99,7 +98,7 @@ class OneNode {
   }
 
   Status OpenOther(const Told& told) {
-    // A member has one owner. A second one would write over the leaves of the first.
+    // A member has one owner. A second one would overwrite the leaves of the first.
     if (told.file >= seen_.size() || seen_[told.file].job != nullptr) return {Code::kInternal, "a member that is known already"};
     Seen& one = seen_[told.file];
     LZY_ASSIGN_OR_RETURN(one.data, OpenTheSame(told.data, context_.fs, OpenMode::kRead));
@@ -126,7 +125,7 @@ class OneNode {
 
 Result<bool> EncodeOnOneNode(const Context& context, EncodePass& pass, const Layout& layout, Communicator& comm,
                              std::span<const GroupMember> members, std::span<const RowRun> runs) {
-  // A rank alone needs no guests: EncodePass::Run exchanges nothing then.
+  // A single rank needs no guests: EncodePass::Run exchanges nothing then.
   if (comm.size() == 1 || !context.share_page_cache) return false;
   OneNode node(context, layout, comm, members);
   LZY_ASSIGN_OR_RETURN(const bool possible, node.Open());

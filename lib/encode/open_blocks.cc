@@ -14,13 +14,13 @@ bool OpenBlocks::IsWhole(std::uint64_t block, std::uint64_t length) const {
   return !have.whole() && have.intervals().size() == 1 && have.intervals()[0] == Interval{0, length};
 }
 
-// Nodes of maps, intervals and alignment come with the buffer.
+// Nodes of maps, intervals and alignment are added to the buffer.
 std::uint64_t OpenBlocks::BytesEach() const {
   return std::max<std::uint64_t>(block_, AlignedBuffer::kAlignment) + sizeof(Block) + 512;
 }
 
-// Parts that were written in known order may lie upon each other: the last one counts. Parts of one write, or of writes
-// that were under way together, have no order.
+// Parts that were written in a known order may overlap: the last one counts. Parts of one write, or of writes that were
+// under way at the same time, have no order.
 bool OpenBlocks::Put(std::uint64_t block, std::uint64_t at, ByteSpan bytes, std::uint64_t turn) {
   auto found = blocks_.find(block);
   if (found == blocks_.end()) {
@@ -35,7 +35,7 @@ bool OpenBlocks::Put(std::uint64_t block, std::uint64_t at, ByteSpan bytes, std:
   if (open.have.intervals().size() >= kMostParts && part != Interval{0, block_}) return false;
   if (!ReadProgramMemory(bytes.data(), {open.bytes.data() + at, bytes.size()})) return false;
   open.have.Add(part);
-  // Add has run out of memory: then the set is whole, and says nothing.
+  // Add ran out of memory: then the set is whole, and useless.
   if (open.have.whole()) return false;
   open.turn = std::max(open.turn, turn);
   open.carried = false;
@@ -78,7 +78,7 @@ std::uint64_t OpenBlocks::Cut(std::uint64_t size) {
   return erased;
 }
 
-// Writes of the last epoch have ended, so the next one comes after them, whatever its turn.
+// Writes of the last epoch have ended, so writes of the next epoch come after them, whatever their turn.
 void OpenBlocks::Carry() {
   whole_.clear();
   for (auto& [block, open] : blocks_) {

@@ -19,8 +19,8 @@ class RotRebuilder {
                const std::map<std::uint32_t, IntervalSet>& touched, const std::map<std::uint32_t, FileJob*>& jobs)
       : context_(context), ensemble_(ensemble), rot_(rot), touched_(touched), jobs_(jobs) {}
 
-  // Each round that finds more unfit sources leaves fewer to choose from. A row with more than m losses has no plan, so
-  // m + 1 rounds are enough. After the first round, only rows with unfit sources are tried again.
+  // Each round that finds more unfit sources leaves fewer to choose from. A row with more than m losses has no plan, so m +
+  // 1 rounds are enough. After the first round, only rows with unfit sources are tried again.
   Status Run(Communicator& comm, const std::vector<int>& owner) {
     const std::set<RowId> rows = RottenRows();
     for (std::uint32_t round = 0; round <= layout_.parity(); ++round) {
@@ -32,7 +32,7 @@ class RotRebuilder {
           context_, layout_, streams_, comm, owner, runs,
           [&](const RowBlock& block, MutableByteSpan bytes) { return CheckSource(block, bytes); },
           [&](std::span<const RowBlock> blocks, ByteSpan bytes) { return Keep(blocks, bytes); }, stats);
-      // What cannot be read cannot serve to rebuild. The commit goes on: its rows lose their parity at worst.
+      // A block that cannot be read is no source. The commit continues: at worst the row loses its parity.
       if (done.code() == Code::kUnreadable || done.code() == Code::kIo) return Status::Ok();
       LZY_RETURN_IF_ERROR(done);
       LZY_RETURN_IF_ERROR(GatherUnfit(comm));
@@ -73,8 +73,8 @@ class RotRebuilder {
     return runs;
   }
 
-  // The devices of a row whose block is not as it was committed: rotten, touched since, missing, or found unfit when it
-  // was read. Rot of parity is known only from `unfit_`, because a commit reads no old parity.
+  // The devices of a row whose block is not as committed: rotten, touched since, missing, or found unfit when it was read.
+  // Rot of parity is known only from `unfit_`, because a commit does not examine old parity.
   std::vector<std::uint32_t> LostDevices(const RowId& row) const {
     std::vector<std::uint32_t> lost;
     const auto known = unfit_.find(row);
@@ -95,8 +95,8 @@ class RotRebuilder {
            (edits != touched_.end() && edits->second.Overlaps({place.offset, place.offset + place.length}));
   }
 
-  // Notes sources that are not as committed. It never fails: the row is lost only if too few good sources are left.
-  // Called by several threads.
+  // Notes sources that are not as committed. Never fails: the row is lost only if too few good sources are left. Called by
+  // several threads.
   Status CheckSource(const RowBlock& block, ByteSpan bytes) {
     if (IsAsCommitted(streams_.of(layout_, block), block.place.index, bytes)) return Status::Ok();
     const RowId row = layout_.Locate(block.parity, layout_.HolderOf(block.parity, block.device), block.place.index).row;
@@ -117,8 +117,8 @@ class RotRebuilder {
       if (job == jobs_.end() || !IsRotten(rank, block.place.index)) continue;
       if (!IsAsCommitted(streams_.of(layout_, block), block.place.index, one)) continue;
       const std::lock_guard lock(mutex_);
-      // A writer that lzy does not see may have changed any amount. That is no rot, and need not be rebuilt. So memory
-      // is bounded.
+      // A writer that lzy does not see may have changed any number of blocks. That is no rot, and need not be rebuilt. So
+      // memory is bounded.
       if ((kept_ += one.size()) > context_.options.memory / 2) continue;
       job->second->rebuilt[block.place.index].assign(one.begin(), one.end());
     }
@@ -131,7 +131,7 @@ class RotRebuilder {
     return count;
   }
 
-  // Unites what all ranks found, so they make the same plans. Collective.
+  // Collects the findings of all ranks, so all make the same plans. Collective.
   Status GatherUnfit(Communicator& comm) {
     LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, unfit_));
     for (const auto& theirs : all) {
@@ -147,15 +147,15 @@ class RotRebuilder {
   const std::map<std::uint32_t, IntervalSet>& touched_;
   const std::map<std::uint32_t, FileJob*>& jobs_;
   const RowStreams streams_ = StreamsOf(ensemble_);
-  // By row, the devices whose blocks were read as sources and were not as committed.
+  // By row: devices with blocks that were read as sources and were not as committed.
   std::map<RowId, std::set<std::uint32_t>> unfit_;
   std::uint64_t kept_ = 0;  // bytes
-  std::mutex mutex_;        // for unfit_, kept_ and what the jobs have rebuilt
+  std::mutex mutex_;        // for unfit_, kept_ and FileJob::rebuilt
 };
 
 }  // namespace
 
-// Counts rows over all runs, and cuts out those that are this rank's.
+// Counts rows over all runs, and cuts out the part of this rank.
 std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm) {
   const Interval mine = PartOf(CountRows(runs), comm.rank(), comm.size());
   std::vector<RowRun> share;
@@ -171,8 +171,7 @@ std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& co
   return share;
 }
 
-// A member without a sidecar has no parity here. It has leaves only if they were proven by others
-// (FileView::data_tree).
+// A member without a sidecar has no parity here. It has leaves only if other members proved them (FileView::data_tree).
 RowStreams StreamsOf(const Ensemble& ensemble) {
   RowStreams streams;
   for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
@@ -214,7 +213,7 @@ Status RebuildInMemory(const Context& context, const Layout& layout, const RowSt
   return RebuildRows(context, layout, streams, comm, std::move(owner), runs, check, target, stats);
 }
 
-// Ranks of group_comm are the owners in ascending order. So an owner's rank there is its place among them.
+// Ranks of group_comm are the owners in ascending order. So an owner's rank there is its index among the owners.
 std::vector<int> OwnersIn(const Ensemble& ensemble, const Communicator& comm) {
   std::vector<int> owner;
   std::set<int> parts;
@@ -255,7 +254,7 @@ IntervalSet TouchedBlocks(const std::set<std::uint64_t>& blocks, std::uint32_t b
   return touched;
 }
 
-// All m parity leaves of a row get the value that stands for "no parity". A rank sets those that its jobs have.
+// All m parity leaves of a row get the value for "no parity". A rank sets those in its jobs.
 void ForsakeParity(const Layout& layout, const RottenBlocks& lost, const std::vector<FileJob*>& jobs) {
   for (const auto& [file, blocks] : lost) {
     for (std::uint64_t index : blocks) {

@@ -10,10 +10,10 @@
 namespace lzy {
 namespace {
 
-// So many blocks of an ensemble are compared. A file of which these say nothing is left alone.
+// The most blocks of an ensemble that are compared. If they do not decide about a file, its verdict stays.
 constexpr std::size_t kMostCompared = 64;
 
-// What was compared of one file.
+// The result of comparing blocks of one file.
 struct Compared {
   std::uint32_t ensemble = 0, file = 0;
   std::uint64_t same = 0, total = 0;  // bytes
@@ -24,7 +24,7 @@ bool IsSuspect(const FileView& file) {
   return file.identity.IsOther() ? !file.identity.Is(Identity::Kind::kProven) : file.identity.Is(Identity::Kind::kUnlike);
 }
 
-// Rows that have lost blocks of suspects, and no more than parity can rebuild.
+// Rows with lost blocks of suspects, but no more lost blocks than parity can rebuild.
 Result<std::vector<RowRun>> RunsOf(const Ensemble& ensemble, const std::vector<FileFindings>& findings) {
   const Layout& layout = *ensemble.layout;
   const std::vector<LostBlock> lost = LostBlocks(ensemble, findings);
@@ -49,20 +49,20 @@ Result<std::vector<RowRun>> RunsOf(const Ensemble& ensemble, const std::vector<F
   return runs;
 }
 
-// `compared`: of the file number `f`.
+// `compared`: the result for file number `f`.
 bool IsTheCommitted(const FileView& file, const Layout& layout, std::uint32_t f, const FileFindings& found, const Compared& compared) {
   const std::uint64_t size = layout.file_size(f);
-  if (file.stat.size / 2 > size) return false;  // rot makes no file much longer
+  if (file.stat.size / 2 > size) return false;  // rot does not make a file much longer
   std::uint64_t differing = 0;  // blocks that are there
   for (const BadBlocks& bad : found.data) {
     if (!bad.transient && bad.first * layout.block_size() < file.stat.size) differing += bad.count;
   }
-  // A few blocks, at whose place it is as it was, say nothing of the others.
+  // If only a few of the differing blocks could be compared, the result says nothing about the others.
   const bool enough = 2 * compared.total >= std::min<std::uint64_t>(differing, kMostCompared) * std::min<std::uint64_t>(layout.block_size(), file.stat.size);
   return enough && AreOfOneFile(compared.same, compared.total);
 }
 
-// Rebuilds these rows, and compares. `comm`: the ranks that do it, each of which owns what `owners` says.
+// Rebuilds these rows, and compares. `comm`: the ranks that take part; they own the devices as `owners` says.
 Status Compare(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owners,
                std::span<const RowRun> runs, std::vector<Compared>& found) {
   const Layout& layout = *ensemble.layout;
@@ -96,7 +96,7 @@ Status TellRotFromOthers(const Context& context, DatasetView& view, const Findin
     }));
     std::vector<Compared> found(ensemble.files.size());
     for (std::uint32_t f = 0; f < found.size(); ++f) found[f] = {e, f, 0, 0};
-    // A failure says that nothing was compared.
+    // After a failure nothing counts as compared.
     if (shared) {
       const auto self = SelfCommunicator();
       if (context.comm.rank() == 0) {

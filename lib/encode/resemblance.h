@@ -1,8 +1,8 @@
 #pragma once
-// Rot in a file that is another one by its inode: put back from a backup, for example, and rotten since.
+// Finds rot in a file that is not the committed one by inode and birth, for example because it was restored from a backup.
 //
-// Examine cannot tell such a file from any other file that has the same size and mtime by chance. Parity can: rot changes
-// few bytes of a block.
+// Examine cannot distinguish such a file from a foreign one that has the same size and mtime by chance. Parity can: rot
+// changes few bytes of a block.
 
 #include <cstdint>
 
@@ -10,15 +10,16 @@
 
 namespace lzy {
 
-/// Whether a file is another one with some rot in it, if `same` of `total` bytes that were compared are the same: three quarters of them.
+/// True if at least three quarters of the `total` compared bytes are the same (`same`): the file is another one with some
+/// rot in it.
 inline bool AreOfOneFile(std::uint64_t same, std::uint64_t total) {
   return total > 0 && 4 * same >= 3 * total;
 }
 
-/// For each file that Examine calls another one or unlike (Identity), and no sidecar proves: rebuilds blocks of it in
-/// memory, and compares them with what is there. If AreOfOneFile says so, it is the committed file
-/// after all, and what differs is damage. Blocks that cannot be rebuilt say nothing. Writes
-/// nothing. Collective; the same on all ranks.
+/// Checks each file that Examine found to be another one or unlike the committed one (Identity), and that no sidecar
+/// proves. Rebuilds some blocks of it in memory, and compares them with the file. If AreOfOneFile is true, it is the
+/// committed file after all, and the differences are damage. Blocks that cannot be rebuilt are not counted. Writes nothing.
+/// Collective; the same on all ranks.
 Status TellRotFromOthers(const Context& context, DatasetView& view, const Findings& findings);
 
 }  // namespace lzy

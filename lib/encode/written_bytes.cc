@@ -9,13 +9,13 @@
 namespace lzy {
 namespace {
 
-// Shorter copies stay copies: a hash would not be much shorter.
+// Shorter copies stay copies, because a hash would not be much shorter.
 constexpr std::uint32_t kWorthHashing = 2 * sizeof(Hash);
 // The estimated memory of a node of the map, with its allocations.
 constexpr std::uint64_t kNode = 160;
-// So many blocks are lost one by one; a longer stretch is all of the file.
+// Up to this many blocks are marked as lost one by one; a longer range means the whole file.
 constexpr std::uint64_t kMostLost = 1u << 22;
-// One write to a block adds at most so many parts if it does not lie upon several others.
+// One write to a block adds at most this many parts, if it does not overlap several others.
 constexpr std::size_t kMostNew = 4;
 
 // The capacity that a vector gets for `more` elements.
@@ -45,7 +45,7 @@ void WrittenBytes::Put(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn)
   }
 }
 
-// Copies of whole blocks that the capture holds go for parts: a block that is held has its hash as well.
+// Room for parts is made by dropping copies of whole blocks in the capture: these have a hash as well.
 void WrittenBytes::PutOwn(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn) {
   const std::uint64_t block = offset / block_;
   const auto begin = static_cast<std::uint32_t>(offset % block_);
@@ -100,8 +100,8 @@ void WrittenBytes::Add(std::uint64_t number, Entry entry, ByteSpan kept, std::ui
   if (is_new) found = blocks_.try_emplace(number).first;
   Block& block = found->second;
   if (block.kept.size() + kept.size() > 2 * block_) Compact(block);
-  // It may turn copies of this very block into hashes. Without room, the part is kept as unknown: what it replaces must
-  // not count as known.
+  // This may turn copies of the same block into hashes. Without room, the part is kept as unknown, so that the bytes it
+  // replaces do not count as known.
   if (!MakeRoom(GrowthOf(block, kept.size()))) {
     entry.kind = Kind::kUnknown;
     entry.why = Uncompared::kMemory;
@@ -129,18 +129,18 @@ WrittenBytes::Entry WrittenBytes::Slice(const Entry& entry, std::uint32_t begin,
   slice.end = end;
   if (slice.length() == entry.length()) return slice;
   if (entry.kind == Kind::kCopy) slice.at += begin - entry.begin;
-  if (entry.kind == Kind::kHash) slice.kind = Kind::kUnknown;  // kMemory: there was no room for a copy
+  if (entry.kind == Kind::kHash) slice.kind = Kind::kUnknown;  // there was no room for a copy (kMemory)
   return slice;
 }
 
-// In the order of the file: what is left of older parts, and the fresh one. Without an order, the bytes of both are unknown.
-// What was not seen may still be under way, so its bytes stay unknown.
+// Merges in the order of the file: the remains of older parts, and the fresh one. If the order of writes is not known,
+// overlapping bytes are unknown. A write that was not seen may still be under way, so its bytes stay unknown.
 void WrittenBytes::Insert(Block& block, const Entry& fresh, bool ordered) {
   std::vector<Entry>& parts = block.parts;
   const auto first = std::ranges::upper_bound(parts, fresh.begin, {}, &Entry::end);
   auto after = first;
   if (first == parts.end() || first->begin >= fresh.end) {
-    // Most writes go on where the last one ended.
+    // Most writes continue where the last one ended.
     Entry* const last = first == parts.begin() ? nullptr : &*std::prev(first);
     const bool goes_on = last != nullptr && last->kind == Kind::kCopy && fresh.kind == Kind::kCopy && last->end == fresh.begin &&
                          last->at + last->length() == fresh.at;
@@ -278,7 +278,7 @@ bool WrittenBytes::HasRoom(std::uint64_t bytes, bool take_held) {
 
 bool WrittenBytes::MakeRoom(std::uint64_t bytes) {
   if (HasRoom(bytes, /*take_held=*/true)) return true;
-  // Once around. Those that it finds no copies in cost little.
+  // One pass over all blocks. Blocks without copies cost little.
   for (std::size_t i = 0; has_copies_ && room_ < bytes && i < blocks_.size(); ++i) {
     auto at = blocks_.lower_bound(next_to_hash_);
     if (at == blocks_.end()) at = blocks_.begin();
@@ -295,7 +295,7 @@ void WrittenBytes::TurnIntoHashes(std::uint64_t number, Block& block) {
     if (entry.kind != Kind::kCopy || entry.length() < kWorthHashing) continue;
     std::uint8_t* const copy = block.kept.data() + entry.at;
     const Hash hash = HashOf(number, {copy, entry.length()});
-    std::ranges::copy(hash.bytes, copy);  // in its place, for Compact
+    std::ranges::copy(hash.bytes, copy);  // in place, for Compact
     entry.kind = Kind::kHash;
   }
   Compact(block);

@@ -1,14 +1,14 @@
 #pragma once
-// What one process has written in parts, byte by byte: for option verify-writes, which compares it with the device
+// Option verify-writes: keeps what one process has written in parts, byte by byte, to compare it with the device
 // (commit/check_written.h).
 //
-// A capture knows whole blocks (encode/capture.h). Here is all that it cannot follow as such: blocks in parts, blocks that
-// were written again, and blocks whose sums are of no use. MPI defines what the file has after several writes of one
-// process: the last one counts. So here parts may lie upon each other in any number.
+// A capture knows whole blocks (encode/capture.h). This class has what the capture cannot follow: incomplete blocks, blocks
+// that were written again, and blocks of useless sums. MPI defines the content of the file after several writes of one
+// process: the last one counts. So parts may overlap any number of times.
 //
 // Memory is bounded. Parts are kept as copies, which can also be written again. If there is no room for more copies, parts
-// become hashes. If there is no room for these either, the bytes are unknown. Nothing is forgotten: bytes that cannot be
-// compared are counted, with the reason.
+// become hashes. If there is no room for hashes either, the bytes are unknown. Bytes that cannot be compared are counted,
+// with the reason.
 //
 // Invariant: every byte that was passed to Put or Lose is in one part, or in lost(). Parts are disjoint.
 
@@ -29,46 +29,46 @@ namespace lzy {
 /// caller calls LoseEverything.
 class WrittenBytes {
  public:
-  /// A part of a block. `copy`: its bytes; empty if only `hash` is known, or if nothing is.
+  /// A part of a block. `copy` has its bytes; empty if only `hash` is known, or nothing.
   struct Part {
     Interval bytes;
     ByteSpan copy;
     const std::uint8_t* hash = nullptr;  ///< a Hash; null if there is a copy, or if the part is unknown
   };
 
-  /// `room`: bytes that may be kept, less and more as they are used and freed. `give_room` frees more of them; false if it
+  /// `room`: bytes that may be kept; reduced by use and increased by freeing. `give_room` frees more memory; false if it
   /// cannot.
   WrittenBytes(std::uint64_t block_size, std::shared_ptr<const LeafKey> key, std::uint64_t& room,
                std::function<bool()> give_room);
 
-  /// [offset, offset + bytes.size()) was written. They may lie in several blocks. `bytes`: the program's memory
-  /// (base/program_memory.h). `turn`: as in Capture::Take. Where two writes overlap whose order is not known, the bytes
+  /// Records a write of [offset, offset + bytes.size()), which may span several blocks. `bytes`: the program's memory
+  /// (base/program_memory.h). `turn`: as in Capture::Take. If two writes overlap and their order is not known, the bytes
   /// are unknown.
   void Put(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn);
-  /// The same of memory of this process, in one block.
+  /// The same for bytes in memory of this process, in one block.
   void PutOwn(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn);
-  /// The same of a part whose HashOf is known, in one block.
+  /// The same for a part with known HashOf, in one block.
   void PutHash(Interval bytes, const Hash& hash, std::uint64_t turn);
-  /// Something was written there that is not known, for this reason.
+  /// Records an unknown write to `bytes`, with the reason.
   void Lose(Interval bytes, Uncompared why);
-  /// Nothing is known any more: something may have been written anywhere.
+  /// Forgets everything: something may have been written anywhere.
   void LoseEverything(Uncompared why) noexcept;
-  /// These bytes are known elsewhere, or are gone.
+  /// Forgets these bytes: they are known elsewhere, or are gone.
   void Erase(Interval bytes);
-  /// The file ends at `size`, for reasons that are not known. What was written behind it cannot be compared.
+  /// Call it if the file ends at `size` for an unknown reason. Bytes behind the end cannot be compared.
   void EndAt(std::uint64_t size);
 
   bool HasBlock(std::uint64_t block) const { return blocks_.contains(block); }
-  /// Whether something is unknown in `bytes`.
+  /// True if some of `bytes` are unknown.
   bool IsUnknownIn(Interval bytes) const;
-  /// Whether LoseEverything was called, and why.
+  /// True if LoseEverything was called.
   bool knows_nothing() const { return lost_.whole(); }
-  /// The hash of a part, or of a whole block: its leaf.
+  /// The hash of a part. For a whole block this is its leaf.
   Hash HashOf(std::uint64_t block, ByteSpan bytes) const {
     return LeafHash(key_.get(), HashTag::kDataLeaf, block, bytes);
   }
-  /// Calls fn(block, parts) for all blocks with parts that are known, in ascending order; returns at the first Status
-  /// that is not ok. The parts are those that are known.
+  /// Calls fn(block, parts) for all blocks with known parts, in ascending order, with the known parts. Returns at the first
+  /// Status that is not ok.
   template <class Fn>
   Status ForEachBlock(const Fn& fn) const {
     std::vector<Part> parts;
@@ -83,16 +83,16 @@ class WrittenBytes {
   }
   /// The copy of `bytes`, which lie in one part; empty if there is none.
   ByteSpan CopyOf(Interval bytes) const;
-  /// Adds what was written, or may have been, of `range` to `found`.
+  /// Adds the bytes of `range` that were written, or may have been, to `found`.
   void AddWritten(Interval range, IntervalSet& found) const;
-  /// How many bytes are unknown, by reason.
+  /// Number of unknown bytes, by reason.
   UncomparedBytes Unknown() const;
 
  private:
   enum class Kind : std::uint8_t { kCopy, kHash, kUnknown };
-  struct Entry {  // from `begin` to `end` of a block
+  struct Entry {  // bytes [begin, end) of a block
     std::uint32_t begin = 0, end = 0;
-    std::uint32_t at = 0;  // of Block::kept: a copy, or a hash
+    std::uint32_t at = 0;  // offset of the copy or hash in Block::kept
     Kind kind = Kind::kUnknown;
     Uncompared why = Uncompared::kMemory;
     std::uint32_t length() const { return end - begin; }
@@ -104,7 +104,7 @@ class WrittenBytes {
     std::uint64_t turn = 0;  // the largest turn of a write to it
   };
 
-  /// Adds a part of one block. `kept`: the copy or hash of it. `replaces`: it comes after all others, whatever its turn.
+  /// Adds a part of one block. `kept`: its copy or hash. `replaces`: it is newer than all others, whatever its turn.
   void Add(std::uint64_t block, Entry entry, ByteSpan kept, std::uint64_t turn, bool replaces);
   void Insert(Block& block, const Entry& fresh, bool ordered);
   static Entry Slice(const Entry& entry, std::uint32_t begin, std::uint32_t end);
@@ -117,7 +117,7 @@ class WrittenBytes {
   /// Drops copies and hashes of parts that were replaced.
   static void Compact(Block& block);
   static std::uint64_t SizeOf(const Block& block);
-  /// After `block` had `before` bytes: settles the account.
+  /// Updates room_ after a block grew or shrank from `before` to `after` bytes.
   void Charge(std::uint64_t before, std::uint64_t after);
 
   const std::uint64_t block_;
@@ -125,12 +125,12 @@ class WrittenBytes {
   std::uint64_t& room_;
   std::map<std::uint64_t, Block> blocks_;
   const std::function<bool()> give_room_;
-  std::uint64_t debt_ = 0;          // what was used and was not there
-  std::uint64_t next_to_hash_ = 0;  // where MakeRoom goes on
-  bool has_copies_ = false;         // perhaps some that can become hashes
-  IntervalSet lost_{4096};          // what is in no part, for want of memory
-  UncomparedBytes lost_bytes_;      // how much that is
-  Uncompared why_lost_ = Uncompared::kUnseen;  // if all is lost
+  std::uint64_t debt_ = 0;          // bytes used beyond room_
+  std::uint64_t next_to_hash_ = 0;  // where MakeRoom continues
+  bool has_copies_ = false;         // there may be copies that can become hashes
+  IntervalSet lost_{4096};          // bytes in no part, because memory ran out
+  UncomparedBytes lost_bytes_;      // number of these bytes
+  Uncompared why_lost_ = Uncompared::kUnseen;  // reason, if everything is lost
   std::vector<std::uint8_t> scratch_;
 };
 

@@ -1,4 +1,4 @@
-// Bad sectors, and wrong readings that pass.
+// Bad sectors, and reads that are wrong once.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -63,7 +63,7 @@ TEST_P(BothForms, BadSectorsInMetadataAreRepaired) {
   }
 }
 
-// It may be whole, so nobody commits anything in its place.
+// The sidecar may be whole, so no commit replaces it.
 TEST_P(BothForms, ASidecarThatCannotBeReadIsNotDestroyed) {
   Make();
   const std::string path = *SidecarPath(paths_[0]);
@@ -93,7 +93,7 @@ TEST_P(BothForms, TheOthersRepairAMemberWhoseSidecarCannotBeRead) {
   EXPECT_EQ(ExitCodeOf(repaired), 0) << Text(repaired);
   ExpectDataAsCommitted();
   ExpectIntact();
-  // If none can be read, it is no other trouble than that of one file.
+  // If no copy can be read, only this file is affected.
   for (const std::string& member : paths_) fs_.At(*SidecarPath(member)).unreadable = {{0, 1u << 20}};
   EXPECT_EQ(Check().status.code(), Code::kUnreadable);
   EXPECT_EQ(Protect(Here(), Ref(), {}).status.code(), Code::kUnreadable);
@@ -123,7 +123,7 @@ TEST_P(BothForms, RepairOfABadSectorLeavesEditsAlone) {
     EXPECT_EQ(Data().bytes, edited);
     EXPECT_TRUE(Data().unreadable.empty());
     EXPECT_NE(Data().stat.mtime_ns, kPast) << "with the committed mtime the edit would look like rot";
-    // The edit must still be an edit, and stay so, whatever is done without force.
+    // The edit must stay an edit, and must not be changed without force.
     ExpectLeftAlone("stale", edited);
     ExpectTakenBackByForce();
   }
@@ -164,7 +164,8 @@ TEST_P(BothForms, TransientReadErrorsAreReportedAndNothingIsWritten) {
   }
 }
 
-// Judged clean, and then encoded from what the page cache has wrong: the wrong bytes must not become the truth.
+// A block is intact when it is judged, and then encoded from wrong bytes of the page cache. These bytes must not be
+// committed.
 TEST_P(BothForms, TransientReadErrorsAreNotCommitted) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);

@@ -12,15 +12,15 @@
 namespace lzy {
 namespace {
 
-/// Neighbouring blocks of one file or parity region, by their indices.
+/// Consecutive blocks of one file or parity region.
 struct Blocks {
   bool of_parity = false;
-  std::uint32_t holder = 0;  ///< file, or region
+  std::uint32_t holder = 0;  ///< number of the file or region
   std::uint64_t first = 0, last = 0;
 };
 
-/// How many parity units of a pooled region to look at in one damage. In reports, a range has one: the next is another
-/// device's. Only a catalogue that somebody forged can ask for more.
+/// The number of parity units of a pooled region to examine for one damage. In reports, a range has one unit, because the
+/// next one is on another device. Only a forged catalogue can have more.
 constexpr std::uint64_t kMostSteps = 1u << 16;
 
 class Mapper {
@@ -38,7 +38,7 @@ class Mapper {
     std::uint32_t number = 0;
     for (const Ensemble& ensemble : view_.ensembles) {
       for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
-        // Of a set, a device is a member.
+        // In a set, a device is a member.
         if (view_.ref.kind == DatasetKind::kSet && ensemble.files[f].rank != damage.device) continue;
         const auto blocks = damage.part == DamagePart::kData ? DataBlocks(*ensemble.layout, f, damage) : ParityBlocks(ensemble, f, damage);
         if (blocks) PlaceBlocks(index, ensemble, number, *blocks);
@@ -57,7 +57,7 @@ class Mapper {
   static std::optional<Blocks> ParityBlocks(const Ensemble& ensemble, std::uint32_t f, const Damage& damage) {
     const Layout& layout = *ensemble.layout;
     const std::uint32_t region = layout.region_of(f);
-    // Index of the parity block that a byte of the damaged file is in.
+    // The index of the parity block with the byte `offset` of the damaged file.
     const auto index = [&](std::uint64_t offset) -> std::optional<std::uint64_t> {
       const auto in_region = ParityOffset(ensemble.files[f], layout.unit(), damage.device, offset);
       if (!in_region || *in_region >= layout.parity_size(region)) return std::nullopt;
@@ -69,16 +69,16 @@ class Mapper {
     return Blocks{true, region, *first, *last};
   }
 
-  // Blocks of one device lie in the order of its rows. So the first and the last of them say which rows are meant.
+  // The blocks of one device are in the order of its rows, so the first and the last block give the range of rows.
   void PlaceBlocks(std::size_t index, const Ensemble& ensemble, std::uint32_t number, const Blocks& blocks) {
     const Layout& layout = *ensemble.layout;
     const std::uint64_t slices = layout.slices();
     const std::uint64_t first_unit = blocks.first / slices, last_unit = blocks.last / slices;
-    // From one unit of a device to its next in the file or region. In a pooled region, there is no such distance, so each
-    // unit is looked at.
+    // The distance from one unit of a device to its next one in the file or region. A pooled region has no fixed distance,
+    // so each unit is examined.
     const bool pooled = blocks.of_parity && layout.parameters().placement == ParityPlacement::kPooled;
     const std::uint64_t turn = layout.kind() == DatasetKind::kShared && !pooled ? layout.devices() : 1;
-    // A range of data may be of all devices. One of parity is of the device that the report names.
+    // A range of data may include all devices. A range of parity is on the device that the report names.
     const std::uint64_t steps = pooled ? std::min(kMostSteps, last_unit - first_unit + 1) : blocks.of_parity ? 1 : turn;
     for (std::uint64_t unit = first_unit; unit <= last_unit && unit - first_unit < steps; ++unit) {
       const std::uint64_t end = pooled ? unit : unit + (last_unit - unit) / turn * turn;
@@ -113,7 +113,7 @@ class Mapper {
 }  // namespace
 
 GroupMap MapOfGroup(DatasetKind kind, const Ensemble& ensemble, std::uint32_t g) {
-  constexpr std::size_t kMostNames = 8;  // of a file that is on very many
+  constexpr std::size_t kMostNames = 8;  // a file may be on very many servers
   GroupMap map;
   const ServerOf server_of = ServersOf(*ensemble.layout, ensemble.files);
   const bool told = std::ranges::any_of(ensemble.files, [](const FileView& file) { return file.stripes.data.has_value(); });

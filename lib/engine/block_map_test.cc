@@ -1,4 +1,4 @@
-// The map of damage, held against the geometry: the blocks of its cells are those of the damage, all of them and no others.
+// Compares the map of damage with the geometry: its cells have exactly the blocks of the damage.
 #include "engine/block_map.h"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ const Ensemble* EnsembleOf(const DatasetView& view, std::uint32_t number, std::u
   return nullptr;
 }
 
-/// The blocks that the map has for one damage, from the geometry.
+/// The blocks of one damage by the map and the geometry.
 Places Mapped(const DatasetView& view, const BlockMap& map, std::size_t index) {
   Places out;
   for (const BlockMap::Cells& cells : map.cells) {
@@ -55,7 +55,7 @@ Places Mapped(const DatasetView& view, const BlockMap& map, std::size_t index) {
   return out;
 }
 
-/// All blocks of the dataset that `damage` has some of. Of a shared file, a report names the device of each range.
+/// All blocks of the dataset that overlap `damage`. In a shared file, a report names the device of each range.
 Places Touched(const DatasetView& view, const Damage& damage, bool any_device) {
   Places out;
   const bool of_parity = damage.part == DamagePart::kParity;
@@ -90,7 +90,7 @@ void ExpectSame(const DatasetView& view, const BlockMap& map, const std::vector<
 
 class Maps : public ::testing::TestWithParam<int> {};
 
-// Of random datasets with random damage, as a verification reports it.
+// Random datasets with random damage, as a verification reports it.
 TEST_P(Maps, HaveTheBlocksOfTheDamage) {
   Rng rng(SeedOf(static_cast<std::uint64_t>(GetParam()) * 104729 + 3));
   std::size_t mapped = 0;
@@ -113,7 +113,7 @@ TEST_P(Maps, HaveTheBlocksOfTheDamage) {
     ASSERT_OK(map.status());
     EXPECT_EQ(map->uuid, report.uuid);
     EXPECT_EQ(map->unit, report.unit);
-    // What had a second reading is about the file, not about a device.
+    // Transient damage concerns the file, not a device.
     std::vector<Damage> lasting = report.damage;
     if (std::ranges::any_of(lasting, &Damage::transient)) continue;
     ExpectSame(*view, *map, lasting);
@@ -151,7 +151,7 @@ TEST_F(MapsOfParts, HaveTheBlocksOfTheDamage) {
   EXPECT_EQ(map->groups.at(0).map.devices.at(1).path, DirectoryOf(file.part_paths[1]));
 }
 
-// Ranges over many units, as of files that are cut or missing.
+// Ranges over many units, as in files that are cut or missing.
 TEST(Maps, OfLongRanges) {
   Rng rng(SeedOf(11));
   for (std::uint64_t round = 0; round < RoundsOf(kSanitized ? 8 : 40); ++round) {
@@ -180,7 +180,7 @@ TEST(Maps, OfLongRanges) {
   }
 }
 
-// What a forged or outdated catalogue may say.
+// Ranges that a forged or outdated catalogue may contain.
 TEST(Maps, OfNonsense) {
   Rng rng(SeedOf(12));
   Scratch scratch;

@@ -1,5 +1,5 @@
-// File systems whose times are whole seconds, and whose clock is not that of this node: edits that come right after a
-// commit, and stamps that are renewed when the content is proven.
+// File systems whose times are whole seconds, and whose clock differs from that of this node: edits right after a commit,
+// and stamps that are renewed when the content is proven.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,14 +10,14 @@
 namespace lzy::testing {
 namespace {
 
-/// The clock of the file system is years behind that of the node, or an hour ahead. It does not move by itself.
+/// The clock of the file system is years behind that of the node, or an hour ahead. It stands still.
 class CoarseClockTest : public MisfortuneTest, public ::testing::WithParamInterface<std::tuple<bool, std::uint32_t>> {
  protected:
   CoarseClockTest() {
     options_.compact = std::get<0>(GetParam());
     fs_.now = [this] { return clock_ / tick_ * tick_; };
   }
-  /// Files that were written `age` ticks ago, protected.
+  /// Protects files that were written `age` ticks ago.
   void MakeNow(std::int64_t age = 0) {
     NameFiles(std::get<1>(GetParam()));
     for (std::uint32_t r = 0; r < paths_.size(); ++r) {
@@ -37,7 +37,7 @@ class CoarseClockTest : public MisfortuneTest, public ::testing::WithParamInterf
     for (const std::string& path : paths_) EXPECT_EQ(fs_.At(path).bytes, committed_.at(path).bytes) << path;
     ExpectIntact();
   }
-  /// As from an archive with times of whole seconds.
+  /// As files from an archive with times of whole seconds.
   void Unpack() {
     for (const std::string& path : paths_) {
       auto& stat = fs_.At(path).stat;
@@ -78,14 +78,14 @@ TEST_P(CoarseSetTest, SuchAnEditIsKeptIfTheMembersSidecarIsLost) {
   EXPECT_EQ(Data().bytes, edited);
 }
 
-// The clock of the server is an hour ahead of the node's: nothing is racy for that.
+// The clock of the server is an hour ahead of that of the node. That makes no stamp racy.
 TEST_P(CoarseClockTest, RotIsFoundWhereTheServersClockIsAhead) {
   clock_ = CoarseNowNs() + 3600 * kNsPerSecond;
   MakeNow(1);
   ExpectRotIsRepaired();
 }
 
-// Or by seconds ahead or behind. Whatever the difference, an edit is an edit, also right after the commit, and rot is rot.
+// It is some seconds ahead or behind. For any difference, an edit is an edit, also right after the commit, and rot is rot.
 TEST_P(CoarseClockTest, VerdictsAreTheSameIfTheServersClockDiffersBySeconds) {
   for (const std::int64_t tick : {kNsPerSecond / 1000, kNsPerSecond}) {
     for (const std::int64_t ahead : {-5, -1, 1, 5}) {
@@ -106,7 +106,7 @@ TEST_P(CoarseClockTest, VerdictsAreTheSameIfTheServersClockDiffersBySeconds) {
   }
 }
 
-// The mtime that the sidecar gets after the last read would not do: here it is later than the edit that was not read.
+// The mtime that the sidecar gets after the last read would be wrong here: it is later than the edit that was not read.
 TEST_P(CoarseClockTest, AnEditBetweenTheReadAndTheSidecarIsKept) {
   NameFiles(std::get<1>(GetParam()));
   for (const std::string& path : paths_) fs_.Put(path, RandomBytes(rng_, 24 * kBlock));
@@ -147,7 +147,7 @@ TEST_P(CoarseClockTest, WithinTheSameTickNothingIsRenewed) {
   ExpectBytes(committed_);
 }
 
-// Commits of touched rows say nothing new of the others.
+// Commits of touched rows prove nothing about the other rows.
 TEST_P(CoarseClockTest, AnEditIsKeptThroughTheNextEpochs) {
   MakeNow();
   Write(0, 9 * kBlock, Bytes(10, 0xee));
@@ -198,7 +198,7 @@ TEST_P(CoarseClockTest, NewTimesAreTakenWhenTheContentIsProven) {
   }
 }
 
-// Each rank renews those that it owns, and all of them tell the same.
+// Each rank renews the stamps of its members, and all ranks get the same report.
 TEST_P(CoarseClockTest, RanksRenewTheirStamps) {
   tick_ = 1;
   MakeNow(5'000'000'000);
@@ -220,7 +220,7 @@ TEST_P(CoarseClockTest, RanksRenewTheirStamps) {
   }
 }
 
-// The spares of the sidecar follow.
+// The spares get the new stamp, too.
 TEST_F(MisfortuneTest, NewTimesAreTakenWithDeviceDirectories) {
   for (std::uint32_t d = 0; d < options_.group; ++d) options_.device_dirs.push_back(fmt::format("/p{}", d));
   NameFiles(0);
@@ -240,7 +240,7 @@ TEST_F(MisfortuneTest, NewTimesAreTakenWithDeviceDirectories) {
   EXPECT_EQ(ExitCodeOf(Repair()), 0);
 }
 
-// Nothing is taken of a file of which anything is not as committed.
+// If anything of a file differs, its stamp is not renewed.
 TEST_P(CoarseClockTest, NewTimesOfAnEditedFileAreNotTaken) {
   tick_ = 1;
   MakeNow(5'000'000'000);
@@ -253,7 +253,7 @@ TEST_P(CoarseClockTest, NewTimesOfAnEditedFileAreNotTaken) {
   ExpectBytes(before);
 }
 
-// An edit while everything is read, which leaves the mtime as it is: it is within the tick of the new stamp's clock.
+// An edit while everything is read keeps the mtime, because it is within the tick of the new stamp's clock.
 TEST_P(CoarseClockTest, AnEditWhileStampsAreRenewedIsKept) {
   MakeNow();
   Tick();
@@ -265,7 +265,7 @@ TEST_P(CoarseClockTest, AnEditWhileStampsAreRenewedIsKept) {
   ExpectBytes(before);
 }
 
-// One copy of each sidecar is whole at any time, with one of the two stamps.
+// At any time, one copy of each sidecar is whole, with the old or the new stamp.
 TEST_P(CoarseClockTest, ARenewalThatBreaksOffDoesNoHarm) {
   tick_ = 1;
   MakeNow(5'000'000'000);

@@ -1,5 +1,5 @@
-// Readers take no lock. Here a commit is stopped at each of its operations, and at each operation of a reader, and the reader
-// must call nothing damaged. The same for what a commit leaves that is killed there.
+// Readers take no lock. Stops a commit at each of its operations and at each operation of a reader; the reader must call
+// nothing damaged. The same after a commit that was killed there.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ namespace {
 
 using Op = MemoryFileSystem::Op;
 
-/// Lets a reader and a writer, which may have several threads, take turns: one goes on only while the other waits.
+/// Lets a reader and a writer take turns: one continues only while the other waits. Each may have several threads.
 class Turns {
  public:
   enum Side { kReader, kWriter };
@@ -39,7 +39,7 @@ class Turns {
     changed_.notify_all();
     Await(side);
   }
-  /// From now on nobody waits.
+  /// From now on no thread waits.
   void End() {
     {
       std::lock_guard lock(mutex_);
@@ -70,7 +70,7 @@ class CommitUnderWay : public MisfortuneTest, public ::testing::WithParamInterfa
     ASSERT_TRUE(Commit(0)) << "so that an epoch in place follows";
     written_ = 0;
   }
-  /// A program with a rank for each file writes to them, within their size, and commits.
+  /// A program with one rank for each file writes to the files, without changing their size, and commits.
   bool Commit(std::uint64_t n) {
     std::vector<IntervalSet> touched(paths_.size());
     for (std::uint32_t f = 0; f < paths_.size(); ++f) {
@@ -97,7 +97,7 @@ class CommitUnderWay : public MisfortuneTest, public ::testing::WithParamInterfa
     return done;
   }
 
-  /// All readers that judge.
+  /// Calls all readers that judge.
   void ExpectNoDamage(const std::string& when) {
     for (const bool info : {false, true}) {
       const DatasetReport report = info ? Info(Here(), Ref()) : Check();
@@ -157,7 +157,7 @@ TEST_P(CommitUnderWay, WhatAKilledOneLeavesIsNoDamage) {
   }
 }
 
-// A writer commits again and again. At each operation of the reader it goes on by some operations of its own.
+// A writer commits repeatedly. At each operation of the reader, it continues by some of its own operations.
 TEST_P(CommitUnderWay, CommitsGoOnAtEachOperationOfTheReader) {
   Begin();
   for (const std::uint64_t pace : {1u, 3u, 7u}) {
@@ -191,7 +191,7 @@ TEST_P(CommitUnderWay, CommitsGoOnAtEachOperationOfTheReader) {
   }
 }
 
-// What a commit leaves must not hide rot.
+// An interrupted commit must not hide rot.
 TEST_P(CommitUnderWay, RotIsDamageWhenNobodyCommits) {
   Begin();
   Bytes& sidecar = fs_.At(*SidecarPath(paths_[0])).bytes;

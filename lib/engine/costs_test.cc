@@ -1,4 +1,4 @@
-// What a file costs in operations on names, however many other files are beside it.
+// Counts the operations on names that one file costs, with many other files beside it.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ class CostsTest : public ::testing::Test {
     WriteFile(Path(name), Bytes(4096, static_cast<std::uint8_t>(++written_)));
     SetMtime(Path(name), kLongAgo);
   }
-  /// Adds files until there are so many, and protects all of them.
+  /// Adds files up to this number, and protects all of them.
   void Fill(std::size_t files) {
     for (; files_ < files; ++files_) Write(fmt::format("neighbour.{}", files_));
     CountingFileSystem fs(PosixFileSystem());
@@ -40,14 +40,14 @@ class CostsTest : public ::testing::Test {
     ASSERT_OK(all);
     for (const DatasetRef& file : *all) ASSERT_OK(Protect({fs, alone_, options_}, file, {}).status);
   }
-  /// The operations of `work` in a process of its own, which has seen nothing of the directory yet.
+  /// Counts the operations of `work` in a new process, which has not read the directory before.
   template <class Work>
   std::uint64_t Operations(const Work& work) {
     CountingFileSystem fs(PosixFileSystem());
     work(fs);
     return fs.operations();
   }
-  /// Of all paths that need no look around, one number for each.
+  /// One number for each path that needs no look around.
   std::vector<std::uint64_t> OfOneFile() {
     const DatasetRef file{DatasetKind::kShared, Path("file"), {}, {}};
     std::vector<std::uint64_t> counts;
@@ -65,13 +65,13 @@ class CostsTest : public ::testing::Test {
     count([&](const Context& context) { ASSERT_OK(Info(context, file).status); });
     WriteAt(file.path, 100, Bytes(10, 9));
     count([&](const Context& context) { EXPECT_EQ(ExitCodeOf(Verify(context, file, {})), 9); });
-    // Before an edit is committed, the files around are asked whether one holds what the file was. So this is not counted.
+    // Before an edit is committed, the files around are compared with the sidecar. This is not counted.
     EXPECT_OK(Protect({PosixFileSystem(), alone_, options_}, file, {}).status);
     count([&](const Context& context) { ASSERT_OK(Protect(context, file, {}).status); });
     const std::int64_t mtime = MtimeOf(file.path);
     WriteAt(file.path, 200, Bytes(10, 7));
     SetMtime(file.path, mtime);
-    // Before anything is repaired, the sidecars around are asked whether they know the content. So this is not counted.
+    // Before a repair, the sidecars around are compared with the content. This is not counted.
     EXPECT_EQ(ExitCodeOf(Restore({PosixFileSystem(), alone_, options_}, file, {})), 0);
     count([&](const Context& context) {
       const auto found = ResolvePath(context.fs, alone_, file.path, Resolve::kProtected);
@@ -91,7 +91,7 @@ class CostsTest : public ::testing::Test {
   int written_ = 0;
 };
 
-// A commit of a small file that was protected builds its sidecar anew. That needs one name more than one in place.
+// A commit of a small protected file builds a new sidecar. That needs one more operation on names than a commit in place.
 TEST_F(CostsTest, ACommitOfASmallFileCostsLittleMoreThanOneInPlace) {
   struct Costs {
     std::uint64_t first = 0, epoch = 0, commit = 0;
@@ -135,7 +135,7 @@ TEST_F(CostsTest, OneFileCostsTheSameWhateverIsBesideIt) {
   EXPECT_EQ(OfOneFile(), few);
 }
 
-// For each orphan, the files around are asked once whether they hold what it proves, and not again for each other one of its set.
+// For each orphan, the files around are compared once, and not again for other orphans of its set.
 TEST_F(CostsTest, OrphansOfADeletedSetDoNotAskForEachOther) {
   const auto of_members = [&](std::uint32_t count) {
     const Scratch alone;
@@ -160,8 +160,8 @@ TEST_F(CostsTest, OrphansOfADeletedSetDoNotAskForEachOther) {
   EXPECT_LT(many, 6 * few) << few;  // with the third power of the number it would be eight times as many
 }
 
-// Such file systems do not tell which inodes a list has, either. No file of another name can be the one that a sidecar was made
-// for, so a program that fills a directory, and writes its files again, never looks around.
+// Such file systems also list no inodes. No sidecar can be recognised as that of a file of another name, so a program that
+// fills a directory, and writes its files again, never looks around.
 TEST_F(CostsTest, WithoutBirthsAFileOfAProgramCostsTheSameWhateverIsBesideIt) {
   MemoryFileSystem memory;
   memory.without_births = true;
@@ -195,7 +195,7 @@ TEST_F(CostsTest, WithoutBirthsAFileOfAProgramCostsTheSameWhateverIsBesideIt) {
   EXPECT_EQ(count(100), few);
 }
 
-// A file that is gone may have been renamed. A list tells that no file has its inode, so nothing is looked at.
+// A file that is gone may have been renamed. The list shows that no file has its inode, so no file is examined.
 TEST_F(CostsTest, AMissingFileWithItsSidecarCostsAListOfTheDirectory) {
   Write("probe");
   const auto here = PosixFileSystem().ListEntries(scratch_.path());
@@ -228,8 +228,8 @@ TEST_F(CostsTest, AMissingFileWithItsSidecarCostsAListOfTheDirectory) {
   EXPECT_EQ(beside(1000), few);
 }
 
-// Where a look around is needed, it looks at each neighbour once: a stat of the file, and an open of its sidecar. A
-// relative path and an absolute one mean the same directory.
+// A look around examines each neighbour once: one stat for each file, and one open for each sidecar. A relative and an
+// absolute path mean the same directory.
 TEST_F(CostsTest, ALookSeesEachNeighbourOnce) {
   constexpr std::size_t kFew = 10, kMany = 1000;
   std::map<std::size_t, std::vector<std::uint64_t>> counts;
@@ -268,13 +268,13 @@ TEST_F(CostsTest, ALookSeesEachNeighbourOnce) {
     std::filesystem::current_path(before);
   }
   for (std::size_t i = 0; i < counts[kFew].size(); ++i) {
-    // The first one has no sidecar: those of files of its size are asked for its content.
+    // The first file has no sidecar, so sidecars of files of its size are compared with its content.
     EXPECT_LE(counts[kMany][i] - counts[kFew][i], (i == 0 ? 4 : 2) * (kMany - kFew)) << "path " << i;
   }
 }
 
-// Files that have no sidecar may have been renamed. All of them together need one look around. The same if another directory has
-// hard links to them, as "cp -al" makes.
+// Files without a sidecar may have been renamed. One look around is enough for all of them. The same if another directory
+// has hard links to them, as "cp -al" makes.
 TEST_F(CostsTest, AFileOfADirectoryCostsTheSameInASmallAndALargeOne) {
   const auto of_each = [&](std::size_t files, bool linked) {
     const Scratch other, links;
@@ -309,7 +309,7 @@ TEST_F(CostsTest, AFileOfADirectoryCostsTheSameInASmallAndALargeOne) {
   }
 }
 
-// All files have other inodes than their sidecars say, so each may be another one that was renamed.
+// All files have other inodes than their sidecars record, so each may be another file that was renamed.
 TEST_F(CostsTest, ACopiedTreeIsLookedAtOnce) {
   const auto of_each = [&](std::size_t files) {
     const Scratch from, to;

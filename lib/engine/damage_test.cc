@@ -1,5 +1,5 @@
-// Random damage to random datasets: what Verify must name, what Repair and Restore must bring back, and what they must
-// leave alone. The judge is tests/support/damage_model.h.
+// Random damage to random datasets. Checks what Verify must name, what Repair and Restore must restore, and what they must
+// not change. The oracle is tests/support/damage_model.h.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ class Campaign {
     }
   }
 
-  /// Damages the dataset in one of the ways, and puts everything to the proof.
+  /// Damages the dataset in one of the ways, and checks all tools.
   void Round(int kind) {
     SCOPED_TRACE(fmt::format("damage of kind {} to {}", kind, model_->sample().Describe()));
     damage_->Clear();
@@ -72,7 +72,7 @@ class Campaign {
     }
   }
 
-  /// A legitimate edit: never taken back but by force.
+  /// Makes a legitimate edit. Only force may set it back.
   void Stale() {
     SCOPED_TRACE("edit of " + model_->sample().Describe());
     damage_->Clear();
@@ -97,7 +97,7 @@ class Campaign {
       const DatasetReport left = Try(restore, /*force=*/false);
       ASSERT_OK(left.status);
       EXPECT_EQ(std::string(Name(left.state)), Name(expected));
-      // An edit that changed nothing is intact; then sidecars may take stamps that say more.
+      // An edit that changed no bytes is intact. Then sidecars may get better stamps.
       if (expected == DatasetState::kIntact) continue;
       EXPECT_EQ(Differences(before, ImageOf(model_->directory())), "") << "an edit is not to be touched";
     }
@@ -115,7 +115,7 @@ class Campaign {
     ExpectIntact();
   }
 
-  /// A set: one member edited, another damaged. The damage is mended where parity suffices, the edit stays.
+  /// Edits one member of a set and damages another. The damage is repaired if parity suffices; the edit stays.
   void StaleAndDamaged() {
     ModelGroup& group = model_->groups()[Below(rng_, model_->groups().size())];
     if (model_->sample().kind != DatasetKind::kSet || group.files.size() < 2) return;
@@ -174,7 +174,8 @@ class Campaign {
     ExpectIntact();
   }
 
-  /// Where the sidecars of a whole group are gone, what others tell of is mended, and the rest is not touched.
+  /// If the sidecars of a whole group are lost, everything that other sidecars record is repaired, and the rest is not
+  /// changed.
   void ExpectAsMuchAsIsKnown() {
     const Image damaged = ImageOf(model_->directory());
     for (const bool restore : {false, true}) {
@@ -195,7 +196,7 @@ class Campaign {
 
   void ExpectMended(const Judgement& truth) {
     if (truth.missing && OneIn(rng_, 3)) {
-      // Verify mends what it may and makes no files.
+      // Verify repairs in place and makes no files.
       std::set<std::string> names;
       for (const auto& [path, one] : ImageOf(model_->directory())) names.insert(path);
       const DatasetReport partly = Try(/*restore=*/false, false);
@@ -218,12 +219,12 @@ class Campaign {
     if (!::testing::Test::HasFailure()) model_->Load();
   }
 
-  /// Every byte, time and mode of the data, and every byte of parity, are back; nothing else is there.
+  /// Every byte, time and mode of the data, and every byte of parity, are restored. No other file exists.
   void ExpectAsCommitted() {
     const Image now = ImageOf(model_->directory());
     for (const auto& [path, was] : model_->image()) EXPECT_EQ(now.count(path), 1u) << path << " is missing";
     for (const auto& [path, is] : now) {
-      // What was there of a member without a sidecar is kept, if most of it was damaged.
+      // A file of a member without a sidecar is kept if most of it was damaged.
       if (path.ends_with(".replaced")) {
         EXPECT_OK(context_.fs.Remove(path));
         continue;
@@ -258,7 +259,7 @@ class Campaign {
   std::optional<RandomDamage> damage_;
 };
 
-/// 1,100 damages in all, in parts that may run beside each other.
+/// 1,100 damages in all, in parts that may run in parallel.
 class DamageCampaign : public ::testing::TestWithParam<int> {};
 
 TEST_P(DamageCampaign, EveryDamageIsNamedAndRepaired) {

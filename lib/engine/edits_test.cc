@@ -1,4 +1,4 @@
-// Edits behind the back of lzy, before and during a repair or a restore: they are never taken for rot.
+// Edits without lzy, before and during a repair or restore. They must never be taken for rot.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ TEST_P(BothForms, ATouchedFileIsIntact) {
 
 TEST_P(BothForms, ChangesWithinTheClockTickOfTheCommitAreStaleNotDamaged) {
   Make();
-  // The commit's clock reads no later than the mtime: a change within the same tick would not show.
+  // The commit's clock is not later than the mtime, so a change within the same tick would not show.
   {
     auto sidecar = Sidecar::Load(fs_, *SidecarPath(paths_[0]), OpenMode::kReadWrite);
     SidecarContents contents = (*sidecar)->contents();
@@ -35,7 +35,7 @@ TEST_P(BothForms, ChangesWithinTheClockTickOfTheCommitAreStaleNotDamaged) {
   EXPECT_EQ(Data().bytes, edited);
 }
 
-// Reading takes time, in which somebody who does not know of us may edit the file.
+// While lzy reads a file, a program that does not use lzy may edit it.
 TEST_P(BothForms, EditsDuringARepairAreKept) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
@@ -86,7 +86,7 @@ TEST_P(BothForms, EditsAfterARepairThatBrokeOffAreKept) {
   }
 }
 
-// What an epoch may be changing stays named as such, whatever is repaired meanwhile.
+// Data that an epoch may be changing stay at risk, whatever is repaired meanwhile.
 TEST_P(BothForms, RepairInAnEpochKeepsItsIntent) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
@@ -102,7 +102,7 @@ TEST_P(BothForms, RepairInAnEpochKeepsItsIntent) {
   }
 }
 
-// The job is restarted and writes its checkpoint while the lost one is being restored.
+// The job is restarted, and writes its checkpoint while the lost one is restored.
 TEST_P(BothForms, AFileThatAppearsDuringItsRestoreIsLeftAlone) {
   Make(4);
   const Bytes fresh = RandomBytes(rng_, 5000);
@@ -142,7 +142,8 @@ TEST_P(BothForms, AnEditedMemberWithoutItsSidecarIsLeftAlone) {
   ExpectIntact();
 }
 
-// The edit's row has no parity that fits it, and the lost member none of that row until the next commit; its data can be had.
+// The parity of the edited row is out of date. The restored member gets its data, but no parity of this row until the next
+// commit.
 TEST_P(BothForms, AMemberIsRestoredBesideAnEditedOne) {
   options_.parity = 1;
   Make(3);
@@ -168,7 +169,7 @@ TEST_P(BothForms, AMemberIsRestoredBesideAnEditedOne) {
   EXPECT_GT(restored, 0u);
 }
 
-// A node that was away, or a backup: no edit, and no truth either.
+// A node that was away, or a backup: the file was not edited, but it is not up to date either.
 TEST_P(BothForms, AMemberFromAnOlderCommitIsDamage) {
   Make(4);
   Write(1, 2 * kBlock, Bytes(10, 0xee));
@@ -184,7 +185,7 @@ TEST_P(BothForms, AMemberFromAnOlderCommitIsDamage) {
 }
 
 // Found by the campaign (seed 65612): the other members of the group have lost the hashes of the newest commit, so nothing
-// says that the member differs. It must not become the truth without a word.
+// shows that the member differs. It must not be committed without a warning.
 TEST_F(MisfortuneTest, AMemberFromAnOlderCommitThatCannotBeCheckedIsNotCommitted) {
   Make(8);
   Write(1, 2 * kBlock, Bytes(10, 0xee));
@@ -207,13 +208,13 @@ TEST_F(MisfortuneTest, AMemberFromAnOlderCommitThatCannotBeCheckedIsNotCommitted
   EXPECT_EQ(StateOf(Check()), "intact");
 }
 
-// What does not look exactly as its old sidecar says may be an edit.
+// A file that differs from its old sidecar may be an edit.
 TEST_P(BothForms, AnEditedMemberFromAnOlderCommitIsAnEdit) {
   for (const std::string edit : {"bytes", "longer", "racy", "while it is read"}) {
     SCOPED_TRACE(edit);
     Make(4);
     if (edit == "racy") {
-      // As if the first commit had come within the tick of the last write.
+      // As if the first commit had happened within the tick of the last write.
       auto sidecar = Sidecar::Load(fs_, *SidecarPath(paths_[1]), OpenMode::kReadWrite);
       SidecarContents contents = (*sidecar)->contents();
       contents.superblock.commit_clock_ns = contents.superblock.stamp.mtime_ns;

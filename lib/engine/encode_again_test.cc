@@ -1,4 +1,4 @@
-// Parity that was computed wrongly has right hashes. Only encoding it again finds it; a repair makes it again.
+// Parity that was computed wrongly has correct hashes. Only encoding it again finds it. A repair makes it again.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <isa-l/erasure_code.h>
@@ -14,8 +14,8 @@
 #include "status_matchers.h"
 #include "thread_communicator.h"
 
-// The library of this program computes one of so many strips wrongly; 0: none. It is right for the lengths by which it is
-// proven (erasure/proof.h).
+// The library of this program computes one of this many strips wrongly; 0: none. For the lengths of its proof, it is right
+// (erasure/proof.h).
 namespace {
 std::atomic<unsigned> wrong_one_in{0};
 std::atomic<unsigned> strips{0};
@@ -47,7 +47,7 @@ using BlocksOfFiles = std::map<std::string, std::uint64_t>;
 
 class EncodeAgain : public ::testing::TestWithParam<int> {
  protected:
-  /// A dataset of which some parity is wrong, and as many blocks of it by sidecar.
+  /// A dataset with some wrong parity: the number of wrong blocks, by sidecar.
   void Make(std::uint64_t round) {
     rng_.seed(SeedOf(static_cast<std::uint64_t>(GetParam()) * 7919 + round));
     sample_ = MakeSample(rng_, scratch_.path(), {.blocks = 60, .bytes = 256u << 10, .members = 9, .kind = GetParam()});
@@ -78,7 +78,7 @@ class EncodeAgain : public ::testing::TestWithParam<int> {
     return out;
   }
 
-  /// Blocks that a report calls wrong parity, by sidecar. Nothing else is wrong.
+  /// The blocks that a report calls wrong parity, by sidecar. Nothing else may be wrong.
   static BlocksOfFiles Found(const DatasetReport& report) {
     BlocksOfFiles found;
     for (const Damage& d : report.damage) {
@@ -125,7 +125,7 @@ TEST_P(EncodeAgain, FindsAndMendsWrongParityOfRightHashes) {
   }
 }
 
-// A share of each portion, as lzy-scrub compares it.
+// Encodes a share of each portion again, as lzy-scrub does.
 TEST_P(EncodeAgain, TakesAShareOfAPortion) {
   for (std::uint64_t round = 0; round < 5; ++round) {
     PutBack(scratch_.path(), {});

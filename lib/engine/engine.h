@@ -1,10 +1,10 @@
 #pragma once
-// The facade of the engine: protect, verify, repair, restore, info, copies (copy/), comparisons (diff/), and the calls of
-// epochs that the interposition layer needs. Tools, hooks and the C API include this header.
+// The interface of the engine: protect, verify, repair, restore, info, copies (copy/), comparisons (diff/), and the epoch
+// calls of the layer. Tools, hooks and the C API include this header.
 //
-// Every function that takes a Context is collective over its communicator. All ranks call it with the same arguments,
-// except DatasetRef::members, and get the same report. None throws, prints or exits. What went wrong is in
-// report.status; what was found is in report.state and report.damage, also after an error as far as it is known.
+// Every function that takes a Context is collective over its communicator. All ranks call it with the same arguments, except
+// DatasetRef::members, and get the same report. No function throws, prints or exits. Errors are in report.status. Findings
+// are in report.state and report.damage, also after an error as far as they are known.
 
 #include <cstdint>
 #include <optional>
@@ -23,55 +23,58 @@
 
 namespace lzy {
 
-/// What to check, and whether to repair. Without `repair`, no lock is taken, and a commit may go on at the same time.
+/// What to check, and whether to repair. Without `repair`, no lock is taken, and a commit may happen at the same time.
 struct VerifyRequest {
-  bool from_disk = false;  ///< read everything past the page cache
-  bool repair = false;     ///< mend what is damaged; never creates missing files
-  bool force = false;      ///< with repair: stale and at-risk blocks go back to the committed content too
-  /// Without repair: read only some rows, and end early if context.stop says so. report.portion: which were read.
+  bool from_disk = false;  ///< read past the page cache
+  bool repair = false;     ///< repair damage in place; never creates missing files
+  bool force = false;      ///< with repair: also set stale and at-risk blocks back to the committed content
+  /// Without repair: read only some rows, and end early if context.stop returns true. report.portion gets the rows that were
+  /// read.
   std::optional<PortionRequest> portion = {};
-  /// Encode so much of the rows again whose data are right, and compare with their parity (encode/check_parity.h). 0: none.
-  /// With repair, parity that differs is made again by a commit, if nothing else is wrong any more.
+  /// The share (0 to 1) of the rows with right data to encode again and compare with their parity (encode/check_parity.h).
+  /// With repair, a commit makes differing parity again, if nothing else is wrong.
   double encode = 0;
-  /// If a program is writing the dataset, read nothing: report.left_for_later.
+  /// If a program is writing the dataset, read nothing, and set report.left_for_later.
   bool leave_written = false;
-  /// If what was read is intact, record owner, mode and ACL of the files where they changed since the last commit. A repair
-  /// does so, too.
+  /// If everything that was read is intact, record owner, mode and ACL of files where they changed since the last commit. A
+  /// repair does so in any case.
   bool record_access = false;
 };
-/// Reads and judges everything. Writes nothing unless `repair` is set.
+/// Reads and judges a dataset. Writes nothing unless `repair` or `record_access` is set.
 DatasetReport Verify(const Context& context, const DatasetRef& dataset, const VerifyRequest& request);
 
-/// What to rebuild.
+/// What to restore.
 struct RestoreRequest {
-  std::vector<std::uint32_t> devices = {};  ///< to be treated as lost, besides those found missing
+  std::vector<std::uint32_t> devices = {};  ///< devices to treat as lost, besides missing ones
   bool dry_run = false;
-  bool salvage = false;  ///< with more losses than parity can mend: write what can be had nevertheless
+  bool salvage = false;  ///< if more is lost than parity covers, write what can be rebuilt
   bool force = false;
-  /// A copy of the data file, or the pattern of copies of a set's members. What parity cannot give back is taken from
-  /// there if it is as committed (mend/replica.h). Empty: there is none.
+  /// A copy of the data file, or the pattern of copies of a set's members. Blocks that parity cannot rebuild are taken from
+  /// it if they are as committed (mend/replica.h). Empty: none.
   std::string replica = {};
-  /// Sets: by which process members are made that no process sees.
+  /// Sets: which process makes members that no process sees.
   Placing placing = Placing::kApart;
-  /// Sets: absent members that may be on other nodes are lost. The others keep all of the set from being written
-  /// (report.not_visible). `replaced` is always set.
+  /// Sets: which absent members are lost, although they may be on other nodes. If others may be on other nodes, nothing of
+  /// the set is written (report.not_visible). Restore always sets `replaced`.
   LostNodes lost = {};
 };
-/// Makes lost files and sidecars again, and repairs damaged blocks. kBeyondRepair with nothing written if that is not
-/// possible, unless `salvage` is set.
+/// Makes lost files and sidecars again, and repairs damaged blocks. If anything is beyond repair, writes nothing unless
+/// `salvage` is set: report.state is kUnrepairable, or report.status is kBeyondRepair if only `devices` or `force` ask for
+/// more than parity can rebuild.
 DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request);
 
-/// What Unprotect may remove. Data that could not be mended without the sidecars are why it refuses.
+/// What Unprotect may remove. It refuses if data could not be repaired without the sidecars.
 struct UnprotectRequest {
-  bool force = false;    ///< even what mends missing data, or what a program may be writing with
+  bool force = false;    ///< also remove sidecars that can rebuild missing data, or that a program may be using
   bool dry_run = false;
 };
-/// Removes the sidecars of a dataset, and their parts in device directories; never data. report.removed: which files
-/// (dry_run: they would be); report.planned, unless it was refused, which report.state and report.damage say why.
-/// kBusy: somebody commits.
+/// Removes the sidecars of a dataset and their parts in device directories; never data. report.removed gets the files
+/// (dry_run: those that would be removed). report.planned is true unless it refused; then report.state and report.damage say
+/// why. kBusy: another process commits.
 DatasetReport Unprotect(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request);
 
-/// Metadata only: geometry, state as far as stamps and intents tell, map of groups. Changes nothing.
+/// Describes a dataset by its metadata: geometry, state as far as stamps and intents show it, map of groups. Changes
+/// nothing.
 DatasetReport Info(const Context& context, const DatasetRef& dataset);
 
 }  // namespace lzy

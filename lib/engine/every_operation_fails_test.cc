@@ -1,4 +1,5 @@
-// Each operation of a commit, a repair and a restore in turn crashes the process, fails, is torn, or cannot be read.
+// At each operation of a commit, a repair and a restore in turn: the process crashes, or the operation fails, is torn, or
+// cannot read.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -16,13 +17,13 @@ namespace {
 
 constexpr std::uint64_t kSector = 512;
 
-/// What happens at one operation.
+/// The fault at one operation.
 enum class Fate {
-  kCrash,       ///< the process ends; what it did before is there (of the power: power_loss_test.cc)
-  kFails,       ///< one change fails, those after it do not
-  kTorn,        ///< as kFails, and if it is a write, what it has done by then is there
-  kUnreadable,  ///< a bad sector is read, once
-  kNotRead,     ///< reading fails, once, for another reason
+  kCrash,       ///< the process ends; its earlier operations count (loss of power: power_loss_test.cc)
+  kFails,       ///< one change fails, later ones do not
+  kTorn,        ///< as kFails, but a write has written a part
+  kUnreadable,  ///< one read meets a bad sector
+  kNotRead,     ///< one read fails for another reason
 };
 
 const char* TextOf(Fate fate) {
@@ -38,7 +39,7 @@ class FateTest : public MisfortuneTest, public ::testing::WithParamInterface<std
   FateTest() { options_.compact = std::get<1>(GetParam()); }
   Fate fate() const { return std::get<0>(GetParam()); }
 
-  /// Has it happen to `work` at each operation there is, and `check` look at what is left.
+  /// Injects the fault at each operation of `work` in turn, and calls `check` on the result.
   template <class Work, class CheckFn>
   void AtEveryOperation(const Work& work, const CheckFn& check) {
     const auto start = fs_.Copy();

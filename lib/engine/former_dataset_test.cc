@@ -1,5 +1,5 @@
-// Files that were committed by another dataset than the one that commits them now: single files that become the members
-// of a set, and members that become files of their own. Rot must not be committed on the way.
+// Files that another dataset committed before: single files that become members of a set, and members that become single
+// files. Rot must not be committed on the way.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ class FormerDataset : public OrdinaryForm {
  protected:
   DatasetRef Single(std::uint32_t r) const { return {DatasetKind::kShared, paths_[r], {}}; }
 
-  /// Members of a set that is none yet: each is protected for itself.
+  /// Files that will become members of a set; each is protected alone.
   void MakeSingle(std::uint32_t members) {
     NameFiles(members);
     for (std::uint32_t r = 0; r < members; ++r) {
@@ -88,7 +88,7 @@ TEST_F(FormerDataset, EditsAndForceAreCommitted) {
   EXPECT_EQ(StateOf(Check()), "intact");
 }
 
-// The records of the set know an older state of the file: that it was edited since says nothing of rot in the new one.
+// The set records an older state of the file. That it was edited since then does not excuse rot in the new state.
 TEST_F(FormerDataset, AMemberThatWasProtectedForItselfIsHeldToThat) {
   Make(3);
   Write(1, 2 * kBlock, Bytes(10, 0xee));
@@ -137,7 +137,8 @@ TEST_F(FormerDataset, RotIsNotCommittedWhenAMemberBecomesAFileOfItsOwn) {
   }
 }
 
-// As after sidecars of two directories were exchanged, of files of equal size and time. The set knows what its member is.
+// As after sidecars of two directories were exchanged, for files of equal size and time. The set knows the content of its
+// member.
 TEST_F(FormerDataset, ASidecarThatWasMovedHereCallsNoProvenMemberDamaged) {
   Make(3);
   const Bytes right = Data(1).bytes;
@@ -153,7 +154,7 @@ TEST_F(FormerDataset, ASidecarThatWasMovedHereCallsNoProvenMemberDamaged) {
   EXPECT_EQ(Data(1).bytes, right);
 }
 
-// The commit counts as soon as the new sidecar has its name. So what was kept of the old one stays, whatever fails afterwards.
+// The commit counts as soon as the new sidecar has its name. So what was kept of the old one stays after a later failure.
 TEST_F(FormerDataset, TheSidecarOfAMovedMemberIsKeptThoughTheCommitFailsAtItsEnd) {
   Make(3);
   const std::string old = *SidecarPath(paths_[1]);
@@ -174,7 +175,7 @@ TEST_F(FormerDataset, TheSidecarOfAMovedMemberIsKeptThoughTheCommitFailsAtItsEnd
   EXPECT_TRUE(std::ranges::any_of(fs_.nodes(), [&](const auto& node) { return node.second->bytes == kept; }));
 }
 
-// The program wrote block 2; the rot in another block is no work of its own. Its right contents are in the new parity.
+// The program wrote block 2; another block is rotten. Its right content is in the new parity.
 TEST_F(FormerDataset, ACommitOfAProgramRebuildsRotByTheFormerParity) {
   MakeSingle(3);
   Rot(1, 6);
@@ -196,7 +197,7 @@ TEST_F(FormerDataset, ACommitOfAProgramRebuildsRotByTheFormerParity) {
   EXPECT_EQ(Data(1).bytes, right);
 }
 
-// The set that could rebuild it is not open. But the block keeps its hash, so nobody takes it for right.
+// The set that could rebuild the block is not open. But the block keeps its hash, so it is not taken for right.
 TEST_F(FormerDataset, ACommitOfAProgramKeepsTheHashOfARottenMember) {
   Make(3);
   Rot(1, 6);

@@ -1,4 +1,4 @@
-// No room on the disk, no memory on one rank, and a device that hangs.
+// A full disk, no memory on one rank, and a device that hangs.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -46,8 +46,8 @@ TEST_P(BothForms, AFullDiskLeavesTheDatasetAsItWas) {
   }
 }
 
-// Each operation on files in turn has no memory left, on one rank of three. Nobody may wait for it for ever, all must get the same
-// answer, and what was protected must stay so (or be named as at risk).
+// Each operation on files in turn runs out of memory, on one rank of three. No rank may wait forever, all ranks must get the
+// same report, and what was protected must stay so (or be at risk).
 TEST_P(BothForms, OutOfMemoryOnOneRankIsTheSameErrorOnAll) {
   options_.timeout_seconds = 0;
   for (const char* what : {"protect", "commit", "verify", "restore"}) {
@@ -74,7 +74,7 @@ TEST_P(BothForms, OutOfMemoryOnOneRankIsTheSameErrorOnAll) {
         const DatasetReport after = Check();
         ASSERT_OK(after.status);
         for (const Damage& d : after.damage) {
-          // A copy of the metadata may be half written: there is another.
+          // One copy of the metadata may be half written. Another one is whole.
           EXPECT_TRUE(d.cause == DamageCause::kAtRisk || d.cause == DamageCause::kStale ||
                       d.part == DamagePart::kMetadata || std::string(what) == "restore")
               << "operation " << at << ": " << Text(after);
@@ -91,8 +91,8 @@ double SecondsOfThisThread() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-// Somebody's commit hangs in a sync: others wait as long as they are told to, at rest, and say what for; and all goes on when the
-// device does.
+// The commit of another process hangs in a sync. Others wait for their timeout without using the processor, and say what
+// they wait for. When the device continues, everything does.
 TEST_P(BothForms, OthersWaitForACommitThatHangsUntilTheirTimeout) {
   for (const std::uint32_t members : {0u, 3u}) {
     Make(members);
@@ -124,7 +124,7 @@ TEST_P(BothForms, OthersWaitForACommitThatHangsUntilTheirTimeout) {
       EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(timeout));
       EXPECT_LT(SecondsOfThisThread() - busy, 0.5) << "it waits without rest";
     }
-    // Looking needs no lock.
+    // Readers need no lock.
     EXPECT_EQ(ExitCodeOf(Check()), 9) << Text(Check());
     auto patient = std::async(std::launch::async, [&] {
       Options options = options_;

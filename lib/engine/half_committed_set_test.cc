@@ -1,4 +1,4 @@
-// Sets of which a crash left some members prepared and others committed.
+// Sets in which a crash left some members prepared and others committed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ TEST_F(OrdinaryForm, AGenerationThatOneMemberCommittedCountsForAll) {
   }
 }
 
-// Somebody who begins to write between the crash of a commit and its completion sees the generation before.
+// A program that begins to write between the crash of a commit and its completion sees the previous generation.
 TEST_F(OrdinaryForm, AnIntentOfTheOlderGenerationHoldsAfterRollingForward) {
   for (const bool in_place : {true, false}) {
     SCOPED_TRACE(in_place);
@@ -64,9 +64,9 @@ TEST_F(OrdinaryForm, AnIntentOfTheOlderGenerationHoldsAfterRollingForward) {
     const auto begun = BeginEpoch(fs_, options_, paths_[1], ref_.path);
     ASSERT_OK(begun);
     Write(1, 3 * kBlock, Bytes(kBlock, 0x11));
-    Data(1).stat.mtime_ns = kPast + 1;  // so that nothing but the intent tells
+    Data(1).stat.mtime_ns = kPast + 1;  // only the intent shows that the file was written
     const auto before = fs_.Copy();
-    const DatasetReport read = Check();  // in place, copy 0 is not up to date, which is said of the metadata
+    const DatasetReport read = Check();  // in place, copy 0 is not up to date: damage of the metadata
     const auto at_risk = [](const Damage& d) { return d.part == DamagePart::kData && d.cause == DamageCause::kAtRisk; };
     EXPECT_EQ(std::count_if(read.damage.begin(), read.damage.end(), at_risk), 1) << Text(read);
     for (const Damage& d : read.damage) EXPECT_TRUE(at_risk(d) || d.part == DamagePart::kMetadata) << Text(read);

@@ -1,6 +1,5 @@
-// Commits of what was touched, held against commits of everything: the same bytes have the same root, leaves and
-// parity, whichever way and with however many ranks they were protected. Ranks are threads here (MPI:
-// tests/engine/engine_mpi_test.cc).
+// Compares commits of touched ranges with commits of everything: equal bytes have equal roots, leaves and parity, whatever
+// the way and the number of ranks. Ranks are threads here (MPI: tests/engine/engine_mpi_test.cc).
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -38,7 +37,7 @@ class Epochs {
         [&](const Context& context) { return lzy::Verify(context, RefOf(context.comm, sample_.path), request); });
   }
 
-  /// What each rank would tell of edits that are known by file: a shared file's are dealt to any ranks.
+  /// Deals edits to ranks: the edits of a member to one rank, those of a shared file to any ranks.
   std::vector<Edits> Deal(const std::map<std::uint32_t, IntervalSet>& by_file) {
     std::vector<Edits> out(static_cast<std::size_t>(ranks_));
     for (const auto& [file, touched] : by_file) {
@@ -48,7 +47,7 @@ class Epochs {
       }
       for (auto& one : out) one.try_emplace(0);
       for (const Interval& r : touched.intervals()) {
-        // Neighbouring ranks' writes may overlap.
+        // Writes of neighbouring ranks may overlap.
         const std::uint64_t cut = Below(rng_, r.end - r.begin + 1);
         AddTouched(out[Below(rng_, out.size())][0], r.begin, std::min(r.end - r.begin, cut + Below(rng_, 100)));
         AddTouched(out[Below(rng_, out.size())][0], r.begin + cut, r.end - r.begin - cut);
@@ -112,7 +111,7 @@ class Epochs {
 
 class Incremental : public ::testing::TestWithParam<DatasetKind> {};
 
-/// Several epochs of one random dataset. Returns how many commits were of some rows only. `automatic`: with a block size that
+/// Runs several epochs of one random dataset. Returns the number of commits of some rows only. `automatic`: the block size
 /// follows from the size of the file.
 std::uint64_t RunEpochs(std::uint64_t seed, DatasetKind kind, bool automatic) {
   Rng rng(seed);
@@ -152,7 +151,7 @@ TEST_P(Incremental, EqualsACommitOfEverythingIfTheBlockSizeFollowsTheSize) {
   for (std::uint64_t i = 0; i < RoundsOf(kSanitized ? 8 : 20) && !HasFailure(); ++i) RunEpochs(seed + i, GetParam(), true);
 }
 
-/// A dataset of full rows, protected, in which block `rotten` of file `victim` rots while an epoch goes on.
+/// A protected dataset of full rows. Block `rotten` of file `victim` rots during an epoch.
 class RottenEpoch {
  public:
   RottenEpoch(Rng& rng, const Scratch& scratch, DatasetKind kind, std::uint32_t parity = 1, bool automatic = false)
@@ -170,7 +169,7 @@ class RottenEpoch {
                            sample_.kind == DatasetKind::kSet ? sample_.path : ""));
     }
   }
-  /// Writes all blocks but the last of file `f` and the one that is to rot.
+  /// Writes all blocks of file `f` except the last one and the rotten one.
   void WriteAround(std::uint32_t f) {
     for (std::uint64_t b = 0; b < 20; ++b) {
       if (f == victim && b == rotten) continue;
@@ -187,7 +186,7 @@ class RottenEpoch {
       AddTouched(edits[f], size, more);
     }
   }
-  /// False when zeros became zeros.
+  /// Returns false if the bytes stayed the same.
   bool LetRot() {
     const Bytes whole = ReadFile(Path());
     Rot(rng_, Path(), rotten * block, block);
@@ -195,7 +194,7 @@ class RottenEpoch {
     return whole != after;
   }
   DatasetReport Commit() { return epochs->Protect(epochs->Deal(edits)); }
-  /// A repair gives back what was committed.
+  /// Expects that a repair restores the committed content.
   void ExpectMended() {
     VerifyRequest repair;
     repair.repair = true;
@@ -205,7 +204,7 @@ class RottenEpoch {
     EXPECT_EQ(now, before);
   }
   const std::string& Path() const { return sample_.files[victim]; }
-  /// The rotten block alone is named among damaged data.
+  /// Expects that the report names only the rotten block of the data.
   void ExpectNamed(const DatasetReport& report) const {
     ASSERT_OK(report.status);
     int data = 0;
@@ -256,7 +255,7 @@ class RottenEpoch {
   const Sample sample_;
 };
 
-// Its row is written over with what does not fit it, so it can never be had again: everybody must say so.
+// Other blocks of the row were written, so the rotten block can never be rebuilt. All reports must say so.
 TEST_P(Incremental, RotInATouchedRowIsReportedAndStaysDamage) {
   const std::uint64_t seed = SeedOf(815);
   std::uint64_t caught = 0;
@@ -283,7 +282,7 @@ TEST_P(Incremental, RotInATouchedRowIsReportedAndStaysDamage) {
     EXPECT_EQ(ExitCodeOf(epoch.epochs->Verify(repair)), 2);
     EXPECT_EQ(ReadFile(epoch.Path()), epoch.after) << "nothing is written where something is beyond repair";
     if (OneIn(rng, 2)) {
-      // Somebody has a copy of the block. The row is whole then, but without parity until the next commit.
+      // The user has a copy of the block. Then the row is whole, but without parity until the next commit.
       const std::int64_t mtime = MtimeOf(epoch.Path());
       const auto at = static_cast<std::ptrdiff_t>(epoch.rotten * epoch.block);
       WriteAt(epoch.Path(), epoch.rotten * epoch.block,
@@ -302,7 +301,7 @@ TEST_P(Incremental, RotInATouchedRowIsReportedAndStaysDamage) {
       ++caught;
       continue;
     }
-    // Written anew, it is as good as any other.
+    // After the program writes the block again, it is intact.
     WriteAt(epoch.Path(), epoch.rotten * epoch.block, RandomBytes(rng, epoch.block));
     epoch.edits.clear();
     AddTouched(epoch.edits[epoch.victim], epoch.rotten * epoch.block, epoch.block);
@@ -313,7 +312,8 @@ TEST_P(Incremental, RotInATouchedRowIsReportedAndStaysDamage) {
   EXPECT_GT(caught, kSanitized ? 3u : 10u);
 }
 
-// A file that grows gets another geometry, so all of it is encoded again: what the old parity can give back is encoded as it was.
+// A file that grows gets another geometry, so all of it is encoded again. Blocks that the old parity can rebuild are encoded
+// with their right content.
 TEST_P(Incremental, RotIsStillMendedAfterTheFileGrew) {
   const std::uint64_t seed = SeedOf(1618);
   std::uint64_t caught = 0;
@@ -339,7 +339,8 @@ TEST_P(Incremental, RotIsStillMendedAfterTheFileGrew) {
   EXPECT_GT(caught, kSanitized ? 3u : 10u);
 }
 
-// Blocks of another size could not be held to the leaves of before, so rot would be committed as if somebody had written it.
+// Blocks of another size could not be compared with the old leaves, so rot would be committed as if a program had written
+// it.
 TEST_P(Incremental, BlocksOfSmallFilesStaySmallUntilRotIsMended) {
   const std::uint64_t seed = SeedOf(4096);
   std::uint64_t caught = 0;
@@ -367,7 +368,7 @@ TEST_P(Incremental, BlocksOfSmallFilesStaySmallUntilRotIsMended) {
   EXPECT_GT(caught, kSanitized ? 3u : 10u);
 }
 
-// Of two parity blocks one is rotten, too: the other is enough.
+// One of two parity blocks is rotten, too. The other one is enough.
 TEST(Rot, IsRebuiltWhenOneOfTwoParityBlocksIsRotten) {
   const std::uint64_t seed = SeedOf(2718);
   std::uint64_t caught = 0;
@@ -398,8 +399,8 @@ TEST(Rot, IsRebuiltWhenOneOfTwoParityBlocksIsRotten) {
   EXPECT_GT(caught, kSanitized ? 3u : 10u);
 }
 
-// A program that is started with another block size goes on with the old one where it writes only some of a file: leaves of other
-// blocks could be held to nothing.
+// A program that is started with another block size keeps the old one if it writes only a part of the file: leaves of other
+// blocks could not be compared.
 TEST_P(Incremental, AnotherBlockSizeDoesNotCommitRot) {
   Rng rng(SeedOf(5));
   Scratch scratch;
@@ -421,7 +422,7 @@ TEST_P(Incremental, AnotherBlockSizeDoesNotCommitRot) {
 INSTANTIATE_TEST_SUITE_P(Kinds, Incremental, ::testing::Values(DatasetKind::kShared, DatasetKind::kSet),
                          [](const auto& test) { return test.param == DatasetKind::kShared ? "Shared" : "Set"; });
 
-/// What each of `ranks` ranks sees of a set: each member is seen by one rank, several, or all. Empty for a shared file.
+/// The members that each of `ranks` ranks sees: each member is seen by one rank, several, or all. Empty for a shared file.
 std::vector<std::map<std::uint32_t, std::string>> SeenBy(Rng& rng, const Sample& sample, int ranks) {
   std::vector<std::map<std::uint32_t, std::string>> seen(static_cast<std::size_t>(ranks));
   for (std::uint32_t f = 0; f < sample.files.size() && sample.kind == DatasetKind::kSet; ++f) {
@@ -444,7 +445,7 @@ void LoseSome(Rng& rng, const Sample& sample) {
   }
 }
 
-/// All of the sample's files are in both images, and the same; nothing was left behind.
+/// Expects that both images have the same files of the sample, and that no other file was left.
 void ExpectSameFiles(const Sample& sample, const Image& now, const Image& whole) {
   for (const std::string& file : sample.files) {
     ASSERT_EQ(now.count(file), 1u);
@@ -453,7 +454,7 @@ void ExpectSameFiles(const Sample& sample, const Image& now, const Image& whole)
   EXPECT_EQ(now.size(), whole.size()) << "something was left behind";
 }
 
-/// The same bytes, protected, verified and restored by other numbers of ranks, whatever members each of them sees.
+/// Protects, verifies and restores the same bytes with different numbers of ranks, which see different members.
 TEST(Ranks, AnyNumberOfRanksMakesTheSameRootAndParity) {
   const std::uint64_t seed = SeedOf(99);
   for (std::uint64_t i = 0; i < RoundsOf(kSanitized ? 12 : 30) && !::testing::Test::HasFailure(); ++i) {
@@ -491,7 +492,7 @@ TEST(Ranks, AnyNumberOfRanksMakesTheSameRootAndParity) {
       for (const DatasetReport& report : made) EXPECT_EQ(report.root, want.root);
       for (const DatasetReport& report : verified) EXPECT_EQ(report.root, want.root);
 
-      // Lose something and get it back.
+      // Lose something and restore it.
       if (sample.options.parity == 0) continue;
       const Image whole = ImageOf(scratch.path());
       LoseSome(rng, sample);

@@ -1,8 +1,8 @@
-// What metadata and times tell of a dataset. No data are read, so rot is not seen, and an edit is known by its mtime
-// only. Losses are judged as lzy-verify judges them: by the geometry (Layout::CanRebuild).
+// Describes a dataset by metadata and times. No data are read, so rot is not found, and only the mtime shows an edit. Losses
+// are judged by the geometry, as lzy-verify judges them (Layout::CanRebuild).
 //
-// lzy-info, `heal` at startup and lzy-unprotect ask here. It must be cheap for any size of data: it opens files and
-// reads sidecars, and nothing else. So "intact" means here that nothing speaks against it.
+// lzy-info, `heal` at startup and lzy-protect --remove call Info. It must be cheap for any size of data, so it only opens
+// files and reads sidecars. "Intact" here means that nothing contradicts it.
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@
 namespace lzy {
 namespace {
 
-/// What is known of one dataset's files, from which the state follows. Signs of damage are in report.damage.
+/// The signs from which the state follows. Signs of damage are in report.damage.
 struct Signs {
   bool stale = false;
   bool at_risk = false;
@@ -31,21 +31,21 @@ Damage Missing(const std::string& path, std::uint32_t device, DamagePart part, s
   return {.path = path, .device = device, .part = part, .length = length, .cause = DamageCause::kMissing};
 }
 
-/// Of a file that is there: whether it was edited since its commit, or cut or grown behind everybody's back.
+/// Judges an existing file: edited since its commit, or shorter or longer with the committed mtime.
 void JudgeSizeAndTime(const FileView& file, Signs& signs, DatasetReport& report) {
   signs.stale = signs.stale || file.stat.mtime_ns != file.stamp.mtime_ns;
   if (file.stat.size == file.stamp.size) return;
   const auto [begin, end] = std::minmax(file.stat.size, file.stamp.size);
   const BlockFault fault = begin == file.stat.size ? BlockFault::kMissing : BlockFault::kHash;
-  // No edit has another size and the mtime of before.
+  // An edit does not change the size and keep the mtime.
   const DamageCause cause = CauseOf(file, fault, {begin, end - begin});
   signs.stale = signs.stale || IsEdit(cause);
   if (IsEdit(cause)) return;
   report.damage.push_back({.path = file.path, .device = file.rank, .offset = begin, .length = end - begin, .cause = cause});
 }
 
-// What is missing of one file, and what its intent says. Parts are looked at as this rank has them open: OpenDataset
-// has made sure that all ranks see the parts that rank 0 sees.
+// Judges what is missing of one file, and its intent. Uses the parts that this rank has open: OpenDataset has checked that
+// all ranks see the parts that rank 0 sees.
 void JudgeFile(const FileView& file, Signs& signs, DatasetReport& report) {
   if (file.not_visible) {
     report.not_visible.push_back({file.rank, file.path, file.written_on});
@@ -70,7 +70,7 @@ void JudgeFile(const FileView& file, Signs& signs, DatasetReport& report) {
   if (file.present) JudgeSizeAndTime(file, signs, report);
 }
 
-/// Whether parity that is there can rebuild the files that are gone. Rot is not known, because nothing is read.
+/// Judges whether the existing parity can rebuild the missing files. Rot is not known, because nothing is read.
 void JudgeLosses(const Ensemble& ensemble, Signs& signs, DatasetReport& report) {
   const Layout& layout = *ensemble.layout;
   std::vector<bool> gone;
@@ -91,8 +91,8 @@ void JudgeLosses(const Ensemble& ensemble, Signs& signs, DatasetReport& report) 
   }
 }
 
-// No lock is taken. If nothing is lost, nothing is communicated but by OpenDataset; all that follows is decided from agreed
-// facts. `met_commit`: what looks lost may not be, because somebody commits.
+// Takes no lock. If nothing is lost, only OpenDataset communicates; everything else follows from agreed facts. `met_commit`:
+// losses may not be real, because another process commits.
 DatasetReport LookOnce(const Context& context, const DatasetRef& dataset, bool& met_commit) {
   DatasetReport report(dataset.path, dataset.kind);
   auto view = OpenDataset(context, dataset, {.stripes = true});
@@ -131,7 +131,7 @@ DatasetReport LookOnce(const Context& context, const DatasetRef& dataset, bool& 
     damage.beyond_repair = true;
   }
   report.in_epoch = signs.at_risk;
-  // The gravest sign decides. What is in report.damage here is lost; edits are only in the signs.
+  // The gravest sign decides. report.damage has only losses here; edits are only in the signs.
   const bool damaged = signs.repair_unfinished || report.damage.size() > report.not_visible.size();
   report.state = signs.beyond_repair ? DatasetState::kUnrepairable
                  : report.unjudged   ? DatasetState::kUnprotected

@@ -1,6 +1,5 @@
-// The engine on storage that lies: writes that are lost or torn and said to be done, readings of what was there before.
-// Nobody can be sure of what such storage holds, but what is said of it afterwards must be true, and nothing that is
-// right may be lost to it.
+// The engine on storage that lies: writes that are lost or torn but reported as done, and reads that return old bytes. Such
+// storage may hold anything, but all reports about it must be true, and right data must not be lost.
 #include <cstdio>
 #include <mutex>
 #include <ostream>
@@ -21,8 +20,8 @@ using Lie = MemoryFileSystem::Lie;
 enum class About {
   kLost,        ///< one write is lost
   kTorn,        ///< one write is done in part
-  kStale,       ///< one reading is of what was there before
-  kStalePages,  ///< so are all of the same bytes from then on, but for those past the page cache
+  kStale,       ///< one read returns the old bytes
+  kStalePages,  ///< all later reads of the same bytes do, too, except those past the page cache
 };
 
 using Contents = std::map<std::string, Bytes>;
@@ -31,7 +30,7 @@ class LyingStorage : public MisfortuneTest {
  protected:
   LyingStorage() { fs_.lie = Honest(); }
 
-  /// With it, what was there before is kept.
+  /// Storage that does not lie, but keeps the old bytes for later lies.
   static std::function<Lie(Op, const std::string&, std::uint64_t, std::uint64_t, bool)> Honest() {
     return [](auto, const auto&, auto, auto, auto) { return Lie(); };
   }
@@ -44,7 +43,7 @@ class LyingStorage : public MisfortuneTest {
     return out;
   }
 
-  /// The root of such files, protected afresh somewhere else.
+  /// The root of these contents, protected in another file system.
   Hash RootOf(const Contents& contents) {
     MemoryFileSystem elsewhere;
     for (const auto& [path, bytes] : contents) elsewhere.Put(path, bytes, kPast);
@@ -53,7 +52,7 @@ class LyingStorage : public MisfortuneTest {
     return made.root;
   }
 
-  /// Parity gives back whatever two devices are lost.
+  /// Expects that parity rebuilds any two lost devices.
   void ExpectParityServes(const std::string& what) {
     const auto left = fs_.Copy();
     const Contents contents = Now();
@@ -77,7 +76,7 @@ class LyingStorage : public MisfortuneTest {
     }
   }
 
-  /// What verify says is so: called intact, the data are what the root stands for, and parity gives them back.
+  /// Expects that a verdict "intact" is true: the data have the reported root, and parity can rebuild them.
   void ExpectTruth(const DatasetReport& found, const std::string& what) {
     if (!found.status.ok() || found.state != DatasetState::kIntact) return;
     EXPECT_EQ(found.root, RootOf(Now())) << what << ": called intact, and is not";
@@ -86,7 +85,7 @@ class LyingStorage : public MisfortuneTest {
     if (whole && OneIn(rng_, 3)) ExpectParityServes(what);  // takes time
   }
 
-  /// As verify-writes would look at the last epoch: what it finds wrong.
+  /// The number of faults that verify-writes finds in the last epoch.
   std::uint64_t FaultsOfWrites() {
     const Written written{ref_, touched_, Check().generation, nullptr};
     const auto checked = CheckWritten(Here(), written);
@@ -109,8 +108,8 @@ class LieTest : public LyingStorage, public ::testing::WithParamInterface<std::t
   About about() const { return std::get<0>(GetParam()); }
   bool Reading() const { return about() == About::kStale || about() == About::kStalePages; }
 
-  /// Lies at each operation of `work` in turn (every third, but for LZY_TEST_ALL_POINTS=1), and has `check` look at
-  /// what is left: whether the work was said to be done, and whether what was lied about are data.
+  /// Lies at each operation of `work` in turn (every third; all with LZY_TEST_ALL_POINTS=1), and calls `check` with: whether
+  /// `work` reported success, and whether the lie was about data.
   template <class Work, class CheckFn>
   void AtEveryOperation(const Work& work, const CheckFn& check) {
     const auto start = fs_.Copy();
@@ -151,8 +150,8 @@ class LieTest : public LyingStorage, public ::testing::WithParamInterface<std::t
     const DatasetReport found = Check();
     EXPECT_TRUE(found.status.ok() || found.status.code() == Code::kUnprotected) << what << ": " << Text(found);
     ExpectTruth(found, what);
-    // What the commit itself was told wrongly of the data is what it has committed; verify names it, and what looks at
-    // the writes after a commit has seen it.
+    // If the commit itself read wrong data, it has committed them. Verify names that, and verify-writes finds it after the
+    // commit.
     const bool misled = done && of_data && Reading();
     if (misled && ExitCodeOf(found) != 0 && !touched_.empty()) {
       EXPECT_GT(FaultsOfWrites(), 0u) << what << ": " << Text(found);
@@ -174,12 +173,12 @@ class LieTest : public LyingStorage, public ::testing::WithParamInterface<std::t
     ExpectTruth(after, what + ", then protected");
   }
 
-  /// After an attempt to mend: what was said to be mended is, and the rest can be.
+  /// After an attempt to repair: everything that was reported as repaired is, and the rest can be repaired.
   void ExpectMendable(const DatasetReport& tried, const std::string& what) {
     const DatasetReport found = Check();
     ExpectTruth(found, what);
     const auto was_told = [&](const Damage& now) {
-      // What was read once, or again, as it was before the damage, is as committed; and metadata are not read back.
+      // Blocks whose read returned the bytes from before the damage count as committed. Metadata are not read back.
       const bool read_right =
           Reading() && (tried.state == DatasetState::kIntact ||
                         std::any_of(tried.damage.begin(), tried.damage.end(), [&](const Damage& then) {
@@ -235,7 +234,7 @@ TEST_P(LieTest, Repair) {
   for (const std::uint32_t members : {0u, 4u}) {
     Make(members);
     const Bytes right = Data().bytes;
-    // Written wrongly, so that what was there before is right.
+    // Write wrong bytes, so that the old bytes are the right ones.
     for (const std::uint64_t block : {2u, 3u, 11u}) Write(0, block * kBlock, Bytes(1, right[block * kBlock] ^ 1));
     Data().stat.mtime_ns = kPast;
     DatasetReport mended;
@@ -262,7 +261,7 @@ TEST_P(LieTest, Restore) {
       [&](bool, bool, const std::string& what) { ExpectMendable(restored, what); });
 }
 
-// The page cache has what was there before the damage.
+// The page cache has the bytes from before the damage.
 TEST_F(LyingStorage, DamageThatThePageCacheHidesIsFoundFromDisk) {
   for (const std::uint32_t members : {0u, 4u}) {
     Make(members);
@@ -286,8 +285,7 @@ TEST_F(LyingStorage, DamageThatThePageCacheHidesIsFoundFromDisk) {
   }
 }
 
-// Each byte is that of some version of the file. A repair that broke off may have made a file as long as it was, and not
-// come to all of it.
+// Each byte is from some version of the file. An interrupted repair may have given a file its old length without filling it.
 void ExpectEverWritten(const std::string& path, const Bytes& bytes, const std::vector<Bytes>& versions) {
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     const bool ever = std::any_of(versions.begin(), versions.end(), [&](const Bytes& one) {
@@ -297,8 +295,8 @@ void ExpectEverWritten(const std::string& path, const Bytes& bytes, const std::v
   }
 }
 
-// Any number of lies and failures of all kinds, to whoever does whatever: what is said afterwards is true all the same,
-// and there is nothing in the files that nobody ever wrote. LZY_TEST_ROUNDS sets how many.
+// Any number of lies and failures of all kinds, for all readers and writers. All reports must be true, and files must not
+// have bytes that no program wrote. LZY_TEST_ROUNDS sets the number of rounds.
 TEST_F(LyingStorage, RandomLies) {
   const std::uint64_t seed = SeedOf(20261122);
   const std::uint64_t rounds = RoundsOf(300);

@@ -1,4 +1,4 @@
-// Verifying a dataset in portions, as lzy-scrub does: all portions together find what one verification finds.
+// Verifies a dataset in portions, as lzy-scrub does. All portions together must find the same as one verification.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 namespace lzy::testing {
 namespace {
 
-/// Every finding in one line, sorted. Each portion looks at metadata and sizes, so the same is found again and again.
+/// Every finding in one line; sorted. Each portion examines metadata and sizes, so the same finding may occur several times.
 std::vector<std::string> Lines(std::vector<Damage> damage) {
   MergeDamage(damage);
   const auto within = [](const Damage& a, const Damage& b) {
@@ -38,7 +38,7 @@ std::vector<std::string> Lines(std::vector<Damage> damage) {
   return out;
 }
 
-/// All portions of about `rows` rows, one after the other, as a scrub that is stopped again and again reads them.
+/// Reads portions of about `rows` rows one after the other, like a scrub that is stopped repeatedly.
 std::vector<std::string> InPortions(const Context& context, const DatasetRef& ref, std::uint64_t most_bytes, int& portions) {
   std::vector<Damage> damage;
   Portion last;
@@ -88,7 +88,7 @@ TEST_P(Portions, FindTogetherWhatOneVerificationFinds) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Portions, ::testing::Values(1, 2), [](const auto& of) { return of.param == 1 ? "Shared" : "Set"; });
 
-/// A shared file of two hundred rows, one block rotten in each of some.
+/// A shared file of two hundred rows; some of them have one rotten block.
 class PortionTest : public ::testing::Test {
  protected:
   PortionTest() {
@@ -143,7 +143,7 @@ TEST_F(PortionTest, StopsWithoutAnErrorAndGoesOnThere) {
 }
 
 TEST_F(PortionTest, LossesAreJudgedByTheirWholeRow) {
-  // Two blocks of one row with parity 1: found in one portion, however small it is.
+  // Two blocks of one row with parity 1. One portion finds both, however small it is.
   for (int block = 0; block < 3; ++block) Rot(rng_, path_, static_cast<std::uint64_t>(4096 * (300 + block)), 1);
   const DatasetReport whole = Verify(Self(), RefOf(*self_, path_), {});
   ASSERT_EQ(whole.state, DatasetState::kUnrepairable);

@@ -1,6 +1,6 @@
-// The crash protocol against a model of power loss (tests/support/power_loss.h): what a run does to storage is recorded, and
-// every prefix of it, with any part of what was not synced, is looked at as an operator would who comes after the
-// crash. The invariants are those of docs/design/overview.md §11, by their letters.
+// Tests the crash protocol with a model of power loss (tests/support/power_loss.h). Records what a run writes. Then examines
+// every prefix of it, with any part of the unsynced writes, as an operator would after the crash. The letters are those of
+// the invariants in docs/design/overview.md §11.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ class PowerLossTest : public PowerLossFixture {
     return blocks;
   }
 
-  /// (a), (b): what differs from the generation that counts is named, and nothing else is.
+  /// (a), (b): exactly the blocks that differ from the generation that counts are named.
   void ExpectTruth(const DatasetReport& found) {
     const auto version = versions_.find(found.root.bytes);
     ASSERT_TRUE(version != versions_.end()) << "a root that no data ever had: " << Text(found);
@@ -61,7 +61,7 @@ class PowerLossTest : public PowerLossFixture {
     }
   }
 
-  /// And any m devices can be lost.
+  /// Expects an intact dataset, from which any m lost devices can be rebuilt.
   void ExpectIntact() {
     const DatasetReport found = Check();
     ASSERT_OK(found.status);
@@ -99,7 +99,7 @@ class PowerLossTest : public PowerLossFixture {
     EXPECT_EQ(Present(), truth) << Text(restored);
   }
 
-  /// (c): parity still mends what the epoch did not touch, without being told to.
+  /// (c): parity still repairs the rows that the epoch did not touch, without force.
   void ExpectUntouchedIsMended(const DatasetReport& found) {
     const auto sidecar = Sidecar::Load(fs_, *SidecarPath(paths_[0]), OpenMode::kRead);
     if (whole_ || !sidecar.ok() || !(*sidecar)->committed()) return;
@@ -140,7 +140,7 @@ class PowerLossTest : public PowerLossFixture {
     EXPECT_EQ(Present(), truth) << "found " << Text(found) << "\nrepaired " << Text(repaired);
   }
 
-  /// A program that opens its files for writing and does not write, before anybody looks.
+  /// A program opens its files for writing and does not write.
   void ExpectOpeningChangesNothing(const DatasetReport& found, bool never) {
     const std::string pattern = ref_.kind == DatasetKind::kSet ? ref_.path : "";
     for (const std::string& path : paths_) {
@@ -155,12 +155,12 @@ class PowerLossTest : public PowerLossFixture {
     ExpectTruth(after);
   }
 
-  /// After a commit that broke off.
+  /// Checks after an interrupted commit.
   void AfterCommit(bool returned) {
     const PowerLoss::Files left = fs_.Copy();
     const Contents data = Present();
     const DatasetReport found = Check();
-    // Before the first commit nothing was promised, and nothing is.
+    // Before the first commit, nothing is promised.
     const bool never = versions_.size() == 1 && !returned && found.generation == 0;
     if (never) {
       EXPECT_TRUE(found.state == DatasetState::kAtRisk || found.state == DatasetState::kUnprotected) << Text(found);
@@ -173,7 +173,7 @@ class PowerLossTest : public PowerLossFixture {
         EXPECT_TRUE(d.cause == DamageCause::kAtRisk || d.cause == DamageCause::kStale) << Text(found);
       }
     }
-    // (d): what a commit returned for is durable.
+    // (d): after a commit has returned, its data are durable.
     if (returned) {
       EXPECT_EQ(std::string(Name(found.state)), "intact") << Text(found);
       EXPECT_EQ(found.root.bytes, last_root_);
@@ -183,10 +183,10 @@ class PowerLossTest : public PowerLossFixture {
     fs_.Restore(left);
     ExpectOpeningChangesNothing(found, never);
     fs_.Restore(left);
-    // (e): nobody takes an edit back unasked.
+    // (e): no edit is set back without force.
     (void)Repair();
     EXPECT_EQ(Present(), data) << Text(found);
-    // (f): a commit makes it whole again, of what is there.
+    // (f): a commit makes the dataset intact, with its present data.
     const DatasetReport again = Protect(Here(), Ref(), {});
     ASSERT_TRUE(again.status.ok()) << Text(again);
     EXPECT_EQ(ExitCodeOf(again), 0) << Text(again);
@@ -194,7 +194,7 @@ class PowerLossTest : public PowerLossFixture {
     ExpectIntact();
   }
 
-  /// After a repair or restore that broke off; one version is known, and it is to come back.
+  /// Checks after an interrupted repair or restore. The only committed version must come back.
   void AfterMending(bool returned) {
     const Contents& truth = versions_.begin()->second;
     for (const std::string& path : paths_) {
@@ -296,7 +296,7 @@ class PowerLossTest : public PowerLossFixture {
   std::uint64_t unit_ = 0;
 };
 
-/// A run, and what to look for when the power fails in it.
+/// A run, and the checks after a loss of power.
 struct Scenario {
   const char* name;
   void (*record)(PowerLossStates&);
@@ -312,7 +312,7 @@ void PrintTo(const Scenario& scenario, std::ostream* out) {
 class PowerLossStates : public PowerLossTest, public ::testing::WithParamInterface<Scenario> {
  public:
   static const Scenario all[];
-  /// All of them, and those of the compact form.
+  /// All scenarios, in both forms of sidecars.
   static std::vector<Scenario> InBothForms();
 
  protected:
@@ -373,7 +373,7 @@ TEST_P(PowerLossStates, HoldTheInvariants) {
   Run(RoundsOf(recordings), [&] { AtEveryPrefix(CheckOfScenario(), outcomes); });
 }
 
-// Every subset of so many writes and names that were not synced, what else there is being left to chance.
+// Every subset of this many unsynced writes and names; other unsynced ones are chosen at random.
 TEST_P(PowerLossStates, HoldThemInEverySubset) {
   Run(1, [&] { AtEveryPossibility(CheckOfScenario(), NumberFromEnvironment("LZY_TEST_BITS", kSanitized ? 2 : 3)); });
 }

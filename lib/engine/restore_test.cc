@@ -1,4 +1,4 @@
-// Restores: of named devices and lost members, whatever else is damaged beside them.
+// Restores named devices and lost members, with other damage beside them.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -72,7 +72,7 @@ TEST_P(BothForms, ARestoreReadsSurvivorsOnce) {
   }
 }
 
-// Whichever block it is, a source or not: it is mended too, and told.
+// The damaged block may be a source or not. It is repaired and reported in any case.
 TEST_P(BothForms, ARestoreRepairsOtherDamageToo) {
   Make(4);
   const auto sound = fs_.Copy();
@@ -102,7 +102,7 @@ TEST_P(BothForms, ARestoreRepairsOtherDamageToo) {
   }
 }
 
-// By ranks of one node and of several, each with a member: whoever finds the wrong source, all look again.
+// With ranks of one node and of several, each with a member. If any rank finds a wrong source, all ranks start again.
 TEST_P(BothForms, ARestoreByManyRanksRepairsOtherDamageToo) {
   for (const bool one_node : {true, false}) {
     for (const bool sidecar_too : {true, false}) {
@@ -127,7 +127,7 @@ TEST_P(BothForms, ARestoreByManyRanksRepairsOtherDamageToo) {
   }
 }
 
-// One group's members must not be in place when another group turns out to have lost more.
+// Members of one group must not get their names if another group turns out to have lost more.
 TEST_P(BothForms, GroupsAreRestoredTogetherOrNotAtAll) {
   options_.group = 3;
   for (const std::uint32_t parity : {1u, 2u}) {

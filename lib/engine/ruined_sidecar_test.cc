@@ -1,5 +1,5 @@
-// Sidecars that are cut, zeroed or overwritten, while the data are whole or rotten in one known place: what is right must
-// never be called damaged, what is wrong never intact, and what a tool writes every tool must accept.
+// Sidecars that are cut, zeroed or overwritten; the data are whole, or have one known rotten byte. Right data must never be
+// called damaged, and wrong data never intact. Every tool must accept what a tool writes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ void PrintTo(const Shape& shape, std::ostream* out) {
 constexpr std::uint32_t kMembers = 4;
 constexpr std::uint64_t kPage = 4096;
 
-/// Bytes that must not be called damaged, but for one rotten byte at most.
+/// The rotten byte, if there is one. No other byte may be called damaged.
 struct Rotten {
   std::string path;
   std::uint64_t offset = 0;
@@ -69,11 +69,11 @@ class RuinedSidecar : public ::testing::TestWithParam<Shape> {
 
   DatasetRef Ref() { return RefOf(*comm_, path_); }
 
-  /// Nothing that a report says of the data is false.
+  /// Expects that all that the report says about the data is true.
   void ExpectHonest(const DatasetReport& report, const Rotten* rotten, const std::string& what) {
     for (const Damage& damage : report.damage) {
       if (damage.part != DamagePart::kData) continue;
-      // Of a member without hashes its root tells that it is damaged, and not where.
+      // For a member without hashes, its root shows that it is damaged, but not where.
       const bool where_it_is = rotten != nullptr && damage.path == rotten->path && damage.offset <= rotten->offset &&
                                rotten->offset < damage.offset + damage.length;
       const bool true_enough =
@@ -89,7 +89,7 @@ class RuinedSidecar : public ::testing::TestWithParam<Shape> {
     for (const std::string& file : files_) EXPECT_EQ(ReadFile(file), start_.at(file).bytes) << what << ": " << file;
   }
 
-  /// The sidecars are as `ruin` left them, the data whole but for `rotten`.
+  /// Checks all tools. The sidecars are ruined, the data are whole except for `rotten`.
   void Check(const std::string& what, const Rotten* rotten) {
     const Image ruined = ImageOf(scratch_ / "data");
     const DatasetReport found = Verify(context_, Ref(), {});
@@ -124,12 +124,12 @@ class RuinedSidecar : public ::testing::TestWithParam<Shape> {
     if (ExitCodeOf(salvaged) == 0) {
       EXPECT_EQ(ExitCodeOf(last), 0) << what << ": " << Text(last);
     }
-    // What cannot be checked is unchecked before and after; a tool's own sidecar is not refused as a contradiction.
+    // Unchecked data stay unchecked, and a sidecar that a tool wrote is not refused as a contradiction.
     EXPECT_EQ(last.status.message().find("contradict"), std::string::npos) << what << ": " << last.status.message();
 
-    // The way out that is named leads out.
+    // The command that the report names must help.
     if (ExitCodeOf(last) == 4) {
-      // Of a shared file only force: nothing beside it tells what it was.
+      // A shared file needs force: nothing else records what it was.
       ProtectRequest request;
       request.force = GetParam().kind == DatasetKind::kShared && !last.status.ok();
       if (request.force) {
@@ -142,7 +142,7 @@ class RuinedSidecar : public ::testing::TestWithParam<Shape> {
     }
   }
 
-  /// After every way to ruin a sidecar.
+  /// Calls Check after every way to ruin a sidecar.
   void Sweep(const Rotten* rotten, std::uint64_t step) {
     Image begin = start_;
     if (rotten != nullptr) begin.at(rotten->path).bytes[rotten->offset] ^= 0x40;

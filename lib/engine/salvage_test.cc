@@ -1,4 +1,4 @@
-// Option salvage: more is lost than parity can mend, and what can be mended is.
+// Salvage: more is lost than parity covers, and everything that can be rebuilt is.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ TEST_P(BothForms, SalvageRepairsTheRowsThatParityCovers) {
   EXPECT_EQ(ExitCodeOf(after), 2) << "what was not had is still lost: " << Text(after);
 }
 
-// Nothing of member 1 is proven, and more is lost beside it than can be mended: what it has is better than nothing.
+// Nothing of member 1 is proven, and more is lost beside it than parity covers. Its present bytes are kept.
 TEST_P(BothForms, SalvageKeepsUnprovenDataThatCannotBeRebuilt) {
   Make(4);
   ASSERT_OK(fs_.Remove(*SidecarPath(paths_[1])));
@@ -63,8 +63,8 @@ TEST_P(BothForms, SalvageKeepsUnprovenDataThatCannotBeRebuilt) {
   EXPECT_EQ(Data(1).bytes, before);
 }
 
-// A whole group is gone, so the path from a member to the dataset root can not be had: what another group lost is salvaged all
-// the same, without a sidecar that could not be believed.
+// A whole group is gone, so the path from a member to the dataset root is not known. Losses of another group are salvaged
+// all the same, but without a sidecar, which would prove nothing.
 TEST_P(BothForms, SalvageWorksBesideAGroupThatIsLost) {
   options_.parity = 1;
   options_.group = 2;

@@ -1,5 +1,5 @@
-// Sealed datasets, and somebody without the key who can write every file: whatever he makes of them, it is not called intact, and
-// no repair brings it into a file.
+// Sealed datasets, and a forger without the key who can write every file. Whatever he changes, the dataset is not called
+// intact, and no repair writes his data into a file.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ std::shared_ptr<const LeafKey> ForgersKey() {
   return *LeafKey::Make(Bytes(32, 0x5a));
 }
 
-/// Gives the superblocks of a sidecar that was sealed with another key the id, and this seal, of the right one; and all their hashes.
+/// Gives a sidecar that was sealed with another key the id of the right key and this seal, and corrects all hashes.
 void PassOff(const std::string& sidecar_path, const Superblock& as) {
   Bytes file = ReadFile(sidecar_path);
   const auto first = DecodeSuperblock(file, 0);
@@ -95,7 +95,7 @@ class Sealed : public ::testing::Test {
     EXPECT_OK(sidecar);
     return (*sidecar)->contents();
   }
-  /// All the forger can do with lzy itself: protect with a key of his own what he has put there.
+  /// The forger's best use of lzy itself: he protects his files with a key of his own.
   void ProtectAsForger(std::shared_ptr<const LeafKey> key) {
     const Superblock before = ContentsOf(0).superblock;
     for (const std::string& file : files_) {
@@ -121,7 +121,7 @@ class Sealed : public ::testing::Test {
     EXPECT_FALSE(HealBlocks(PosixFileSystem(), options_, heal).ok());
     EXPECT_FALSE(BeginEpoch(PosixFileSystem(), options_, files_[0], files_.size() > 1 ? path_ : "").ok());
     EXPECT_EQ(Differences(forged, ImageOf(scratch_.path())), "");
-    // Somebody who knows better says so.
+    // The owner says with force that the content is right.
     EXPECT_OK(ProtectAs(options_, /*force=*/true).status);
     EXPECT_EQ(VerifyAs(options_).state, DatasetState::kIntact);
   }
@@ -173,7 +173,7 @@ TEST_F(Sealed, RanksWithDifferentKeysCommitNothing) {
   }
 }
 
-// A leftover, or somebody's mischief: the other members' seals still count.
+// A leftover or a forged file: the seals of the other members still count.
 TEST_F(Sealed, AForeignKeyInOneMemberDoesNotHarmTheSet) {
   MakeSet();
   const Image whole = truth_;
@@ -245,7 +245,7 @@ TEST_F(Sealed, AForgedSetIsNotBelieved) {
   ExpectNothingIsBelieved();
 }
 
-// Leaves of the right key, but not where it put them: two blocks of the file change places, and their leaves with them.
+// Leaves of the right key at wrong places: two blocks of the file change places together with their leaves.
 TEST_F(Sealed, SwappedBlocksAndLeavesAreFound) {
   MakeShared();
   Bytes data = ReadFile(path_);
@@ -272,7 +272,7 @@ TEST_F(Sealed, SwappedBlocksAndLeavesAreFound) {
     ASSERT_NE(before, ReadFile(SidecarOf(0)));
   }
   PassOff(SidecarOf(0), as);
-  // Only the seal tells.
+  // Only the seal shows it.
   const auto loaded = Sidecar::Load(PosixFileSystem(), SidecarOf(0), OpenMode::kRead);
   ASSERT_OK(loaded);
   EXPECT_OK(CheckContents((*loaded)->contents()));
@@ -284,7 +284,7 @@ TEST_F(Sealed, AMemberWhoseSidecarIsForgedGetsItBack) {
   for (const bool own_key : {false, true}) {
     files_.clear();
     MakeSet();
-    // A file of his own, protected as if it had always been that member.
+    // A file of the forger, protected as if it had always been that member.
     const Superblock as = ContentsOf(2).superblock;
     Rot(rng_, files_[2], 4096, 10);
     SidecarContents contents = ContentsOf(2);
@@ -307,7 +307,7 @@ TEST_F(Sealed, AMemberWhoseSidecarIsForgedGetsItBack) {
   }
 }
 
-// Parity made of forged data, where the data themselves are damaged: what it gives has not their leaf.
+// Parity is made from forged data, and the data themselves are damaged. The rebuilt blocks do not have their leaves.
 TEST_F(Sealed, NothingIsRebuiltFromForgedParity) {
   MakeShared();
   const SidecarContents contents = ContentsOf(0);

@@ -12,7 +12,7 @@
 namespace lzy {
 namespace {
 
-/// What a rank sees of a shared file. Nothing: it is no small file, or is not there.
+/// What a rank sees of a small shared file.
 struct Seen {
   std::uint64_t inode = 0;
   std::uint64_t size = 0;
@@ -29,8 +29,8 @@ std::optional<Seen> Look(FileSystem& fs, const DatasetRef& dataset) {
   return Seen{stat->inode, stat->size, stat->mtime_ns, stat->links};
 }
 
-/// The sizes of those that are small and alike for all ranks; the same on all ranks. Of processes that share a view of
-/// the file system, the first one looks. Collective.
+/// The sizes of the datasets that are small and that all ranks see alike; the same on all ranks. Of processes that share a
+/// view of the file system, the first one stats the files. Collective.
 Result<std::vector<std::optional<std::uint64_t>>> SmallSizes(const Context& context, std::span<const DatasetRef> datasets) {
   std::vector<std::optional<Seen>> mine;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
@@ -43,7 +43,7 @@ Result<std::vector<std::optional<std::uint64_t>>> SmallSizes(const Context& cont
   const std::vector<std::optional<Seen>>* first = nullptr;
   std::map<std::uint64_t, std::size_t> names;  // of files with several links, by inode
   for (const auto& theirs : all) {
-    if (theirs.size() != datasets.size()) continue;  // it leaves that to another one of its machine
+    if (theirs.size() != datasets.size()) continue;  // another process of its machine stats the files
     if (first == nullptr) first = &theirs;
     for (std::size_t i = 0; i < datasets.size(); ++i) {
       const bool alike = theirs[i] && theirs[i] == (*first)[i];
@@ -52,25 +52,25 @@ Result<std::vector<std::optional<std::uint64_t>>> SmallSizes(const Context& cont
       if (!alike) sizes[i] = std::nullopt;
     }
   }
-  // Two names of one file: what is repaired through one must not be read at that moment through the other.
+  // Two names of one file: one thread must not read the file while another one repairs it.
   for (std::size_t i = 0; i < datasets.size(); ++i) {
     if (sizes[i] && names[(*first)[i]->inode] > 1) sizes[i] = std::nullopt;
   }
   return sizes;
 }
 
-// Whether a file was found to be another one, or to hold what another file's sidecar committed. That other one may have been handled at
-// the same moment, with this very sidecar in use or about to be moved. Alone, the file gets the sidecar that it has by content.
+// True if the file is another one, or has the content of another file's sidecar. A thread may have handled that file at the
+// same moment, using or about to rename this sidecar. If the file is handled alone, it gets the sidecar that it has by
+// content.
 bool WaitsForAnother(const DatasetReport& report) {
   return report.status.ok() && report.state == DatasetState::kStale && (report.holds_another || report.another);
 }
 
 }  // namespace
 
-// A few collective calls serve all datasets: to agree on the sizes, and to gather the reports. Between them no rank
-// talks to another, since each engine call gets a communicator of its own. Index i goes to rank i mod ranks:
-// neighbours in a directory are often of the same size. A dataset that grows after SmallSizes is handled all the same,
-// if slowly.
+// A few collective calls serve all datasets: to agree on sizes and to gather reports. Between them no rank communicates,
+// because each engine call has a communicator of its own. Index i goes to rank i mod ranks, because neighbours in a
+// directory often have the same size. A dataset that grows after SmallSizes is handled all the same, but slowly.
 Result<std::vector<std::optional<DatasetReport>>> HandleSmall(const Context& context, std::span<const DatasetRef> datasets,
                                                               const EngineCall& call,
                                                               const std::function<void(std::uint64_t bytes)>& finished) {

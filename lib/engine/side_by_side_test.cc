@@ -1,4 +1,4 @@
-// Small datasets side by side: who handles what, and that all ranks hear of all of it.
+// Small datasets side by side: which rank handles which, and that all ranks get all reports.
 #include "engine/side_by_side.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class SideBySideTest : public ::testing::Test {
   void Write(int files) {
     for (int i = 0; i < files; ++i) WriteFile(scratch_ / fmt::format("f{:03}", i), Bytes(1000, static_cast<std::uint8_t>(i)));
   }
-  /// On each of `ranks` ranks: resolves the directory, and hands over all of it.
+  /// Resolves the directory and calls HandleSmall on each of `ranks` ranks.
   template <class Check>
   void Run(int ranks, const EngineCall& call, const Check& check, const std::function<bool()>& stop = {}) {
     RunRanks(ranks, [&](Communicator& comm) {
@@ -44,14 +44,14 @@ class SideBySideTest : public ::testing::Test {
   Options options_;
 };
 
-// One thread finds out that two files have each other's sidecars, while another one has opened the second file already.
+// One thread finds out that two files have each other's sidecars, while another one has already opened the second file.
 TEST_F(SideBySideTest, WhatAnotherThreadFoundOutAboutAFileCounts) {
   Write(2);
   const auto alone = SelfCommunicator();
   const Context context{PosixFileSystem(), *alone, options_};
   const std::string files[] = {scratch_ / "f000", scratch_ / "f001"};
   for (const std::string& file : files) ASSERT_TRUE(ProtectOne(context, {DatasetKind::kShared, file, {}, {}}).committed);
-  // As from a backup, so only content tells whose the sidecars are.
+  // As from a backup: only content shows which sidecar belongs to which file.
   for (const std::string& file : files) {
     WriteFile(file + ".new", ReadFile(file));
     SetMtime(file + ".new", MtimeOf(file));

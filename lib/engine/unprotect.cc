@@ -1,5 +1,5 @@
-// Taking protection away: sidecars and parts are removed, data never. What could still repair something, or is in use,
-// stays unless force is set.
+// Removes the protection of a dataset: sidecars and parts, never data. Without force, keeps sidecars that can still repair
+// something or that are in use.
 
 #include <fmt/format.h>
 
@@ -15,13 +15,13 @@
 namespace lzy {
 namespace {
 
-/// Whether what is to be removed can mend data that are missing, or is in use.
+/// True if the sidecars can repair missing data, or are in use.
 bool IsNeeded(const DatasetReport& report) {
   return report.in_epoch || std::ranges::count(report.damage, DamagePart::kData, &Damage::part) != 0;
 }
 
-/// The files of the dataset that this process sees to. What matches the pattern of a committed set, and is no member,
-/// is not of it.
+/// The files of the dataset that this process owns. Files that match the pattern of a committed set but are not members do
+/// not belong to it.
 std::vector<FileView*> OwnFileViews(const Context& context, DatasetView& view) {
   std::vector<FileView*> own;
   const auto add = [&](FileView& file) {
@@ -32,14 +32,14 @@ std::vector<FileView*> OwnFileViews(const Context& context, DatasetView& view) {
   return own;
 }
 
-/// Whether the parts are this file's: those of a copy of a file and its sidecar are the original's.
+/// True if the parts are those of this file. The parts of a copy of a file and its sidecar belong to the original.
 bool OwnsItsParts(const Context& context, const FileView& file) {
   if (!file.sidecar || !file.parts) return false;
   const auto real = context.fs.RealPath(file.path);
   return !real.ok() || OwnsParts(context.fs, *real, file.sidecar->contents());
 }
 
-/// What there is of lzy's for `file`.
+/// The existing files of lzy for `file`.
 std::vector<std::string> FilesToRemove(const Context& context, const FileView& file) {
   std::vector<std::string> paths;
   for (std::size_t d = 0; OwnsItsParts(context, file) && d < file.part_paths.size(); ++d) {
@@ -49,7 +49,7 @@ std::vector<std::string> FilesToRemove(const Context& context, const FileView& f
   return paths;
 }
 
-/// The sidecar goes last: while it is there, the rest can be found again.
+/// Removes the sidecar last: as long as it exists, the parts can be found again.
 Status RemoveFor(const Context& context, FileView& file) {
   if (OwnsItsParts(context, file)) RemoveOurs(context.fs, *file.sidecar, file.part_paths);
   const Status removed = context.fs.Remove(file.sidecar_path);
@@ -58,7 +58,7 @@ Status RemoveFor(const Context& context, FileView& file) {
   return context.fs.SyncDirectory(DirectoryOf(file.sidecar_path));
 }
 
-/// What all ranks list, without doubles, sorted.
+/// The paths of all ranks, sorted, each once.
 Result<std::vector<std::string>> GatherPaths(Communicator& comm, const std::vector<std::string>& mine) {
   LZY_ASSIGN_OR_RETURN(std::vector<std::string> paths, UniteRecords(comm, mine));
   std::ranges::sort(paths);
@@ -66,7 +66,7 @@ Result<std::vector<std::string>> GatherPaths(Communicator& comm, const std::vect
   return paths;
 }
 
-/// Why the sidecars of this process may not go, if a set needs them whose member was renamed.
+/// Returns an error if a set needs a sidecar of this process, because a member was renamed.
 Status NeededByASet(const Context& context, const DatasetRef& dataset, const std::vector<FileView*>& own) {
   for (const FileView* file : own) {
     const auto peek = PeekSidecar(context.fs, file->sidecar_path);
@@ -79,8 +79,8 @@ Status NeededByASet(const Context& context, const DatasetRef& dataset, const std
   return Status::Ok();
 }
 
-// The dataset is opened for writing, so nothing is removed while somebody commits. `report` is that of Info, made
-// without a lock. So a commit may come in between; it is then removed with the rest.
+// Opens the dataset for writing, so nothing is removed during a commit. `report` is that of Info, made without a lock. A
+// commit that happened in between is removed with the rest.
 Status Run(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request, DatasetReport& report) {
   if (!request.force && IsNeeded(report)) return Status::Ok();
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {/*write=*/!request.dry_run}));
@@ -105,7 +105,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const UnprotectReq
 
 DatasetReport Unprotect(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request) {
   DatasetReport report = Info(context, dataset);
-  // Ruins tell nothing, and can go; what is sealed with another key, or newer than this lzy, is somebody's.
+  // Ruined sidecars can be removed. Sidecars that are sealed with another key, or newer than this lzy, belong to somebody.
   if (IsRuined(report.status)) report.status = Status::Ok();
   if (report.status.ok()) {
     report.status = NoThrow([&] { return Run(context, dataset, request, report); });

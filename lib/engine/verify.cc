@@ -1,8 +1,7 @@
-// Verify, repair and restore: opening, examining, judging, and mending as far as asked for. All three are one sequence
-// (Run); a Job says how far it goes.
+// Verify, repair and restore. All three are one sequence (Run): open, examine, judge, repair. A Job says how far it goes.
 //
-// Flow: RehomeAll (to write), OpenDataset under locks (to write), Examine, JudgeFindings, Mend. Every step is
-// collective, and each ends with all ranks agreed, so an error ends the call on all of them.
+// Flow: RehomeAll (to write), OpenDataset with locks (to write), Examine, JudgeFindings, Mend. Every step is collective and
+// ends with an agreement, so an error ends the call on all ranks.
 
 #include <fmt/format.h>
 
@@ -17,6 +16,7 @@
 #include "encode/check_parity.h"
 #include "encode/resemblance.h"
 #include "engine/engine.h"
+#include "judge/last_proof.h"
 #include "mend/lost_members.h"
 #include "mend/mend.h"
 #include "mend/mend_plan.h"
@@ -31,7 +31,7 @@
 namespace lzy {
 namespace {
 
-// What Verify or Restore was asked for.
+// What Verify or Restore was asked to do.
 struct Job {
   bool from_disk = false;
   bool mend = false;
@@ -44,24 +44,24 @@ struct Job {
   bool leave_written = false;
   bool record_access = false;
   std::string replica = {};
-  RemoteRanks* ranks = nullptr;  ///< who may see the replica
-  bool adopted = false;         ///< the sidecar was chosen by content, so it is not asked for again
-  std::string parts_left = {};  ///< why parts that are missing are not made again; empty: they are
+  RemoteRanks* ranks = nullptr;  ///< the ranks that may see the replica
+  bool adopted = false;         ///< content has already chosen the sidecar, so do not search again
+  std::string parts_left = {};  ///< why missing parts are not made again; empty: they are
 
   bool writes() const { return mend && !dry_run; }
-  /// Only then may survivors be read once: each other wish needs to know what is wrong with them.
+  /// Only then may survivors be read once. All other options need to know what is wrong with them.
   bool IsPlainRestore() const {
     return request.create_missing && !request.force && !request.salvage && request.devices.empty() && replica.empty();
   }
 };
 
-// A repair that broke off may have left nothing to mend but its note and the file's mtime.
+// An interrupted repair may have left only its intent and the file's mtime to repair.
 bool RepairBrokeOff(const DatasetView& view) {
   return std::ranges::any_of(view.files(), [](const FileView& file) { return file.intent && IsOfRepair(*file.intent); });
 }
 
-// The state after mending, from what was not mended. The same ladder as before it (Assessment), so a repair that mends
-// nothing changes nothing.
+// The state after a repair, from the damage that is left. Judged as before the repair (Assessment), so a repair that changes
+// nothing keeps the state.
 DatasetState StateAfter(const DatasetReport& report) {
   Assessment left{.unjudged = report.unjudged};
   bool mended = false;
@@ -76,7 +76,7 @@ DatasetState StateAfter(const DatasetReport& report) {
   return state == DatasetState::kIntact && mended ? DatasetState::kRestored : state;
 }
 
-// What the sidecars of the members say that are dealt to this process.
+// What the sidecars of this process's share of the members record.
 struct SeenClaim : SetClaim {
   LZY_FIELDS(uuid, rank, members, generation, wall_time_ns, same_file, named, present)
 };
@@ -94,22 +94,33 @@ std::vector<SeenClaim> ClaimsHere(const Context& context, const DatasetRef& data
 }
 
 Status RehomeOne(const Context& context, const std::string& path, std::optional<SetMember> lost = {}) {
-  // A name too long for a sidecar is no mistake of whoever asks what is protected.
+  // A name that is too long for a sidecar is not a mistake of the user who asks what is protected.
   const Status found = FindSidecar(context.fs, path).status();
   if (found.code() == Code::kUnprotected) return found;
   return Rehome(context.fs, path, {context.options.timeout_seconds, Occupants::kStay, lost}).status();
 }
 
-// Before the locks are taken, so that each sidecar is under the name of its file. Members that are there come first, so
-// the names of those that are lost are free for their own sidecars.
+// A member that was renamed alone leaves its sidecar where it is: its set may need the parity in it, and finds it there.
+bool IsSidecarOfItsSet(FileSystem& fs, const std::string& path) {
+  const auto sidecar = FindSidecar(fs, path);
+  const auto peek = sidecar.ok() ? PeekSidecar(fs, *sidecar) : Result<Peek>(sidecar.status());
+  return peek.ok() && peek->committed && peek->kind == DatasetKind::kSet;
+}
+
+// Gives each sidecar the name of its file, before locks are taken. Existing members come first, so that the names of lost
+// members are free for their own sidecars.
 Status RehomeAll(const Context& context, const DatasetRef& dataset) {
   if (dataset.kind == DatasetKind::kShared) {
-    return AgreeOn(context.comm, [&] { return context.comm.rank() == 0 ? RehomeOne(context, dataset.path) : Status::Ok(); });
+    return AgreeOn(context.comm, [&] {
+      const bool moves = context.comm.rank() == 0 && !IsSidecarOfItsSet(context.fs, dataset.path);
+      return moves ? RehomeOne(context, dataset.path) : Status::Ok();
+    });
   }
-  std::vector<std::pair<std::uint32_t, std::string>> gone;  // or with a sidecar that says nothing of a set: it was protected alone
+  std::vector<std::pair<std::uint32_t, std::string>> gone;  // lost, or protected alone: its sidecar does not record a set
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     for (const auto& [rank, path] : dataset.members) {
-      if (!dataset.IsDealtHere(rank)) continue;
+      // A link in the place of a member is none: what it leads to has another sidecar.
+      if (!dataset.IsDealtHere(rank) || context.fs.ReadLink(path).ok()) continue;
       const bool there = context.fs.Stat(path).ok();
       const auto peek = there ? FindAndPeek(context.fs, path) : Result<Peek>(Code::kNotFound, path);
       const bool alone = peek.ok() && peek->committed && peek->kind == DatasetKind::kShared;
@@ -125,6 +136,7 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset) {
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context.comm, mine));
   std::vector<SetClaim> claims;
   for (const auto& theirs : all) claims.insert(claims.end(), theirs.begin(), theirs.end());
+  if (context.comm.size() == 1) MarkFromElsewhere(context.fs, MemberPaths(dataset), claims);
   const auto counts = WhichSetCounts(claims);
   return AgreeOn(context.comm, [&]() -> Status {
     if (!counts) return Status::Ok();
@@ -133,14 +145,14 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset) {
   });
 }
 
-// What --device names, as found; and all of it into the report.
+// Adds the devices of --device to the findings, and describes the findings in the report.
 Status JudgeFindings(const Context& context, const DatasetView& view, Findings& findings, MendRequest& request,
                      DatasetReport& report) {
   return AgreeOn(context.comm, [&]() -> Status {
     Findings with_devices = findings;
     LZY_RETURN_IF_ERROR(AddLostDevices(view, request, with_devices));
     if (!request.devices.empty()) {
-      // What is there and right must not be given up for what cannot be had.
+      // Intact blocks must not be given up if parity cannot rebuild them.
       LZY_ASSIGN_OR_RETURN(const MendPlan plan, PlanMending(view, with_devices, request));
       LZY_ASSIGN_OR_RETURN(const MendPlan without, PlanMending(view, findings, request));
       if (plan.beyond && !without.beyond && !request.salvage) {
@@ -164,19 +176,18 @@ Status JudgeFindings(const Context& context, const DatasetView& view, Findings& 
   });
 }
 
-// Force asked to take edits back, and parity cannot.
+// The error if force should set edits back, and parity cannot.
 Status NothingReset(const DatasetView& view) {
   return {Code::kBeyondRepair, fmt::format("{}: nothing was reset: more of it changed than parity can rebuild", view.ref.path)};
 }
 
-// Mends, and sets the state to what is left. kBeyondRepair of Mend becomes a state: the tool's work is done, and the
-// report says what is lost.
+// Repairs, and sets the state by what is left. kBeyondRepair of Mend becomes a state: the report says what is lost.
 Status MendFound(const Context& context, DatasetView& view, const Findings& findings, const MendRequest& request,
                  DatasetReport& report) {
   Status mended = Mend(context, view, findings, request, report);
   if (mended.code() == Code::kBeyondRepair) {
-    // Said by the report itself: which ranges, and that nothing was written. Nothing is lost if force alone asked for
-    // too much: the edits stay, and the state with them.
+    // The report says which ranges are lost, and that nothing was written. If only force asked for too much, nothing is
+    // lost: the edits and the state stay.
     const bool lost = std::ranges::any_of(report.damage, &Damage::beyond_repair);
     if (lost && !report.unjudged) report.state = DatasetState::kUnrepairable;
     return lost || !request.force ? Status::Ok() : NothingReset(view);
@@ -186,8 +197,8 @@ Status MendFound(const Context& context, DatasetView& view, const Findings& find
   return Status::Ok();
 }
 
-// True when nothing but whole members was lost, and they have been made again from survivors that were read once.
-// False when more is wrong; then nothing has got its name, and the view is a fresh one if that was tried.
+// Tries to restore whole members, reading the survivors once. Returns true if only members were lost, and they were made
+// again. Returns false if more is wrong; then no file has its final name, and the view may have been opened again.
 Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& dataset, DatasetView& view, const Job& job,
                                 DatasetReport& report) {
   MendRequest request = job.request;
@@ -197,8 +208,7 @@ Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& datase
   DatasetReport attempt = report;
   Status status = JudgeFindings(context, view, *findings, request, attempt);
   if (status.ok()) status = MendFound(context, view, *findings, request, attempt);
-  // Whichever of the ranks' failures was agreed on, a wrong source may be behind it. Not behind this one: somebody
-  // writes.
+  // A wrong source may be the cause of any failure except kBusy, which means that another process writes.
   if (!status.ok() && status.code() != Code::kBusy) {
     HeldLocks held;
     LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { held = ReleaseLocks(std::move(view)); }));
@@ -210,7 +220,7 @@ Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& datase
   return true;
 }
 
-// Where a job that starts again has to look for them: nobody sees other nodes' disks.
+// Reports where restored members are: a job that starts again does not see the disks of other nodes.
 void TellPlaces(const DatasetView& view, DatasetReport& report) {
   if (view.nodes.empty()) return;
   for (const FileView& file : view.files()) {
@@ -218,12 +228,12 @@ void TellPlaces(const DatasetView& view, DatasetReport& report) {
   }
 }
 
-/// Parts of a shared file's parity that are nowhere. The same on every rank.
+/// True if a part of a shared file's parity does not exist. The same on every rank.
 bool IsMissing(const FileView& file, std::size_t part) {
   return file.parts == nullptr || file.parts->part(part) == nullptr;
 }
 
-// Gives every missing part an obstacle, so the plan leaves it (FilePlan::parts_left), and a warning says why.
+// Gives every missing part an obstacle, so the plan leaves it out (FilePlan::parts_left), and a warning says why.
 void LeaveMissingParts(const std::string& why, DatasetView& view) {
   for (FileView& file : view.files()) {
     for (std::size_t d = 0; d < file.part_obstacles.size(); ++d) {
@@ -232,7 +242,7 @@ void LeaveMissingParts(const std::string& why, DatasetView& view) {
   }
 }
 
-// Whether the metadata say that a program is writing the dataset; if so, what the report has to say of it.
+// If the metadata say that a program is writing the dataset, fills in the report and returns true.
 bool LeaveForLater(const DatasetView& view, DatasetReport& report) {
   const bool written = std::ranges::any_of(view.files(), [](const FileView& file) { return file.intent && !IsOfRepair(*file.intent); });
   if (!written) return false;
@@ -242,14 +252,14 @@ bool LeaveForLater(const DatasetView& view, DatasetReport& report) {
   return true;
 }
 
-// Reads and hashes what was asked for.
+// Reads and hashes the dataset, or the requested portion.
 Result<Findings> ExamineAsAsked(const Context& context, DatasetView& view, const Job& job, DatasetReport& report) {
   if (job.portion) return ExaminePortion(context, view, job.from_disk, *job.portion, report.portion);
   LZY_ASSIGN_OR_RETURN(Findings findings, Examine(context, view, job.from_disk));
   return findings;
 }
 
-// What the replica has of what is lost, with the devices that are to be treated as lost.
+// Finds lost blocks in the replica; the devices of --device count as lost.
 Status LookInReplica(const Context& context, DatasetView& view, const Job& job, ReplicaPlace& place, Findings& findings, DatasetReport& report) {
   Findings all = findings;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return AddLostDevices(view, job.request, all); }));
@@ -260,7 +270,8 @@ Status LookInReplica(const Context& context, DatasetView& view, const Job& job, 
   return Status::Ok();
 }
 
-// If content says that the file has another sidecar than its stamp does: true, and everything is as before the call of Run.
+// If content shows that the file has another sidecar than by its stamp, returns true, with view and report as before
+// RunOnce.
 Result<bool> Adopt(const Context& context, const DatasetRef& dataset, const Job& job, DatasetView& view, DatasetReport& report) {
   if (job.adopted || dataset.kind != DatasetKind::kShared) return false;
   LZY_ASSIGN_OR_RETURN(const bool adopted, AdoptShared(context, view));
@@ -275,7 +286,7 @@ Job AfterAdopting(Job job) {
   return job;
 }
 
-// Compares parity with what the data give, as far as asked for. A portion that was stopped counts as far as it came.
+// Compares parity with the data, as far as requested. If a portion is stopped, its finished part counts.
 Status EncodeAgain(const Context& context, const DatasetView& view, const Job& job, Findings& findings, DatasetReport& report) {
   if (job.encode <= 0) return Status::Ok();
   ParityCheck check{.share = job.encode};
@@ -291,8 +302,8 @@ bool IsWrongParity(const Damage& damage) {
   return damage.cause == DamageCause::kEncoding && !damage.repaired;
 }
 
-// Other damage has been repaired before. A commit holds the data to their hashes, so it can accept nothing but what is
-// committed already.
+// Makes parity again by a commit. Other damage has been repaired before. The commit compares the data with their hashes, so
+// it accepts only committed data.
 Status MakeParityAgain(const Context& context, const DatasetRef& dataset, DatasetView& view, DatasetReport& report) {
   const bool others = std::ranges::any_of(
       report.damage, [](const Damage& d) { return !d.repaired && !d.transient && d.cause != DamageCause::kEncoding; });
@@ -314,14 +325,14 @@ Status MakeParityAgain(const Context& context, const DatasetRef& dataset, Datase
   for (Damage& d : report.damage) d.repaired = d.repaired || d.cause == DamageCause::kEncoding;
   std::tie(report.uuid, report.generation, report.commit_time_ns) = std::tie(done.uuid, done.generation, done.commit_time_ns);
   report.warnings.insert(report.warnings.end(), done.warnings.begin(), done.warnings.end());
-  // What rotted after it was judged keeps its hash, and is told.
+  // Blocks that rotted after they were judged keep their hash and are reported.
   std::ranges::move(done.damage, std::back_inserter(report.damage));
   report.state = StateAfter(report);
   return Status::Ok();
 }
 
-// Owner, mode and ACL of an intact dataset as they are now: a later restore must not bring back what was taken away. `write`: the view
-// has locks, which are kept.
+// Records the present owner, mode and ACL of an intact dataset, so that a later restore does not give access that was taken
+// away. `write`: `view` has locks, and the commit keeps them.
 Status RecordAccess(const Context& context, const DatasetRef& dataset, bool write, DatasetView& view, DatasetReport& report) {
   LZY_ASSIGN_OR_RETURN(const bool recorded, AccessIsRecorded(context, view));
   if (recorded) return Status::Ok();
@@ -338,8 +349,8 @@ Status RecordAccess(const Context& context, const DatasetRef& dataset, bool writ
   return Status::Ok();
 }
 
-// Whether content proved that the sidecar of a shared file has another name. Until it gets its own, tools that read no data
-// cannot know that it belongs to the file.
+// True if content has proven that the sidecar of a shared file has another name. Until it is renamed, tools that read no
+// data do not know that it belongs to the file.
 Result<bool> HasMovedSidecar(const Context& context, const DatasetRef& dataset) {
   if (dataset.kind != DatasetKind::kShared) return false;
   const std::string real = FollowLink(context.fs, dataset.path), name = BaseNameOf(real);
@@ -349,8 +360,15 @@ Result<bool> HasMovedSidecar(const Context& context, const DatasetRef& dataset) 
   return any != 0;
 }
 
-// The whole sequence. A plain restore of lost members first tries the short way, which reads survivors once.
-// `met_commit`: a reader found differences, or could not read, because somebody commits; the report says what differed.
+// Whether edits that lzy-protect may refuse are to be committed: of files that hold what others were, or in a mixture of two sets.
+bool MayBeRefused(const DatasetView& view, const DatasetReport& report) {
+  const bool edits = std::ranges::any_of(report.damage, [](const Damage& d) { return d.part == DamagePart::kData && IsEdit(d.cause); });
+  const bool mixed = std::ranges::any_of(view.files(), [](const FileView& file) { return file.fault == SidecarFault::kForeign; });
+  return edits && !report.another && (report.holds_another || mixed);
+}
+
+// The whole sequence. A plain restore of lost members first tries RestoreLostMembers. `met_commit`: a reader found
+// differences, or could not read, because another process commits; the report has the differences.
 Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report, bool& met_commit) {
   const bool write = job.writes();
   if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));
@@ -396,9 +414,10 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
     LZY_RETURN_IF_ERROR(LookInReplica(context, view, job, place, findings, report));
     request.replica = &place;
   }
-  if (view.IsPartial()) request.devices.clear();  // whether they can be rebuilt cannot be told
+  if (view.IsPartial()) request.devices.clear();  // it is not known whether they can be rebuilt
   LZY_RETURN_IF_ERROR(JudgeFindings(context, view, findings, request, report));
   if (write && view.IsPartial()) return Status::Ok();
+  if (MayBeRefused(view, report)) LZY_RETURN_IF_ERROR(TellWhyNotToCommit(context, view, report));
   if (!write) {
     if (!job.replica.empty()) {
       LZY_ASSIGN_OR_RETURN(const MendPlan plan, PlanMending(view, findings, request));
@@ -425,7 +444,7 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
   }
   LZY_RETURN_IF_ERROR(MendFound(context, view, findings, request, report));
   if (std::ranges::any_of(report.damage, IsWrongParity)) return MakeParityAgain(context, dataset, view, report);
-  // If no data were repaired, the files are what they were when they were read.
+  // If no data were repaired, the files are as they were when they were read.
   const bool as_read = std::ranges::all_of(report.damage, [](const Damage& d) { return d.part != DamagePart::kData || d.transient; });
   const bool same_sidecars = std::ranges::all_of(view.files(), &FileView::sidecar_usable);
   if (report.state != DatasetState::kRestored || !as_read || !same_sidecars) return Status::Ok();
@@ -434,7 +453,7 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
   return Status::Ok();
 }
 
-// A reader that met a commit reads once more. If it meets one again, it says so, and nothing else.
+// A reader that meets a commit reads once more. If it meets another commit, the report says only that.
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   bool met_commit = false;
   Status status = RunOnce(context, dataset, job, report, met_commit);
@@ -447,13 +466,13 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
   return Status::Ok();
 }
 
-// Nothing is thrown out of the engine. A failure of I/O is tried once more without the missing parts of parity, if
-// there are any; if that fails too, the first failure is reported.
+// No exception leaves the engine. After an I/O error, tries once more without the missing parts of parity, if there are any.
+// If that fails, too, reports the first error.
 DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, const Job& job) {
   DatasetReport report(dataset.path, dataset.kind);
   Stopwatch watch;
   report.status = NoThrow([&] { return Run(context, dataset, job, report); });
-  // A replacement directory that is full, for example, must not keep the data from being mended.
+  // A full replacement directory, for example, must not prevent the repair of data.
   const Code code = report.status.code();
   const bool parts_missing = std::ranges::any_of(report.damage, [](const Damage& damage) {
     return damage.part == DamagePart::kMetadata && damage.cause == DamageCause::kMissing;
@@ -465,7 +484,7 @@ DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, cons
     second.status = NoThrow([&] { return Run(context, dataset, again, second); });
     if (second.status.ok()) report = std::move(second);
   }
-  // Where nothing may be written, as in a snapshot that is read-only, what is intact needs no repair.
+  // If nothing can be written, for example in a read-only snapshot, an intact dataset needs no repair.
   if (job.writes() && report.status.code() == Code::kIo && report.uuid.empty()) {  // it could not be opened
     Job look = job;
     look.mend = look.record_access = false;
@@ -478,8 +497,8 @@ DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, cons
   return report;
 }
 
-// The same, with a replica. A shared file may be seen by some of the ranks only. These restore it, and the others tell them
-// what they see of the replica.
+// RunGuarded with a replica. If only some ranks see a shared file, these restore it, and the others let them read the
+// replica.
 Status RunWithReplica(const Context& context, const DatasetRef& dataset, Job job, DatasetReport& report) {
   Communicator& comm = context.comm;
   std::vector<int> workers;

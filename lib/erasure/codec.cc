@@ -24,8 +24,8 @@ constexpr std::uint32_t kMaxSymbols = 255;
 constexpr std::size_t kTableBytes = 32;  // ISA-L's expanded form of one coefficient
 // The most rows that ISA-L's widest kernel computes in one pass over a source.
 constexpr std::size_t kRowsPerPass = 6;
-// Work is done strip by strip. So outputs stay in the cache while source after source is added to them, and lengths fit
-// ISA-L's int. A multiple of 64 keeps every strip as aligned as the buffers.
+// Work is done strip by strip, so outputs stay in the cache while sources are added to them, and lengths fit ISA-L's int.
+// Strips are multiples of 64 bytes, so they are as aligned as the buffers.
 constexpr std::size_t kStripBytes = 16 * 1024;
 
 [[maybe_unused]] bool IsAligned(const std::uint8_t* pointer) {
@@ -44,18 +44,18 @@ std::vector<std::uint8_t> Generator(std::uint32_t n, std::uint32_t m) {
   return rows;
 }
 
-// The file that the processes' linker has found for ISA-L, for messages.
+// The file from which the dynamic linker loaded ISA-L, for messages.
 std::string NameOfLibrary() {
   Dl_info found;
   const bool known = dladdr(reinterpret_cast<const void*>(&ec_encode_data_update), &found) != 0 && found.dli_fname != nullptr;
   return known ? fmt::format("ISA-L ({})", found.dli_fname) : "ISA-L";
 }
 
-// What decides which code of ISA-L computes a plan: whether it encodes, its sources, and its targets of both kinds. An
-// encoding plan follows from these, so it is proven with its own coefficients. Nothing else would show that parity is wrong.
+// The properties of a plan that select code in ISA-L: whether it encodes, its sources, and its targets of both kinds. They
+// determine the coefficients of an encoding plan, so the proof uses these. Nothing else would show that parity is wrong.
 using Kind = std::tuple<bool, std::size_t, std::size_t, std::size_t>;
 
-// Remembered for the life of the process, for all threads.
+// Kept until the process ends, for all threads.
 class ProvenKinds {
  public:
   bool Has(const Kind& kind) {

@@ -11,7 +11,7 @@
 namespace lzy {
 namespace {
 
-// Powers of x, which generates the field, and their logarithms; from the polynomial alone.
+// Powers of x, which generates the field, and their logarithms. Computed from the polynomial alone.
 struct Powers {
   std::array<std::uint8_t, 510> power{};
   std::array<std::uint8_t, 256> log{};
@@ -29,14 +29,14 @@ constexpr Powers MakePowers() {
 }
 constexpr Powers kPowers = MakePowers();
 
-// Sources repeat after so many bytes. It is odd, so each byte of a period meets every lane of a kernel, and more than 256,
-// so a source has all values.
+// Sources repeat after this many bytes. The period is odd, so each of its bytes meets every lane of a kernel, and more than
+// 256, so a source has all byte values.
 constexpr std::size_t kPeriod = 257;
-// Every rest behind two steps of 64 bytes.
+// All remainders after two steps of 64 bytes.
 constexpr std::size_t kLongestTail = 128 + 63;
-// More than a strip of codec.cc (16 KiB), and a rest.
+// More than one strip of codec.cc (16 KiB), plus a remainder.
 constexpr std::size_t kLongest = 16 * 1024 + 77;
-// With up to so many sources, each number of them and each length is tried; then all sources.
+// Up to this many sources, each number of sources and each length is tested; then all sources together.
 constexpr std::size_t kFewSources = 8;
 constexpr std::uint8_t kBefore = 0x5a;
 constexpr std::size_t kAlignment = 64;
@@ -53,7 +53,7 @@ Buffer Allocate(std::size_t bytes) {
   return buffer;
 }
 
-// Byte `i` of a source: a sequence that goes through all values, another one for each source.
+// Byte `i` of a source: a sequence through all values, different for each source.
 std::uint8_t ByteOf(std::size_t source, std::size_t i) {
   const std::uint32_t mixed = static_cast<std::uint32_t>(source + 1) * 0x9e3779b1u;
   return static_cast<std::uint8_t>(((mixed >> 16) | 1) * i + (mixed >> 24));
@@ -91,7 +91,7 @@ class Proof {
   }
 
  private:
-  // One more source counts from now on.
+  // Includes one more source from now on.
   void Add(std::size_t source) {
     which_.push_back(static_cast<std::uint32_t>(source));
     for (std::size_t t = 0; t < expected_.size(); ++t) {

@@ -7,8 +7,8 @@
 namespace lzy {
 namespace {
 
-// As many groups as keep each at or below `max_group`. More, if that keeps the members of every domain apart. But never
-// more than leave each the m + 1 members that it needs.
+// The smallest number of groups of at most `max_group` devices. More groups, if that separates the members of every domain.
+// But never so many that a group has fewer than m + 1 members.
 std::uint32_t GroupCount(std::uint64_t devices, std::uint64_t max_group, std::uint64_t parity,
                          std::uint64_t largest_domain) {
   const std::uint64_t possible = std::max<std::uint64_t>(1, devices / (parity + 1));

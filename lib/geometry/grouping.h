@@ -1,7 +1,7 @@
 #pragma once
-// Deals devices to groups across failure domains (docs/design/overview.md §3, "Groups and failure domains"). Called by a
-// commit of a new dataset; an existing one keeps the groups that its sidecars record. Pure: all ranks get the same
-// groups from the same domains.
+// Deals devices to groups across failure domains (docs/design/overview.md §3, "Groups and failure domains"). The commit of
+// a new dataset calls this; an existing dataset keeps the groups in its sidecars. Pure: all ranks get the same groups from
+// the same domains.
 
 #include <cstdint>
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace lzy {
 
-/// What was dealt, and what a commit must warn about.
+/// The groups, and the facts that a commit must warn about.
 struct Grouping {
   std::vector<std::vector<std::uint32_t>> groups;  ///< device numbers, ascending within a group
   std::uint32_t parity = 0;        ///< m as asked, or 0 when there are fewer than m + 1 devices
   bool too_few_devices = false;    ///< fewer than m + 1 devices in all: hashes only
-  bool groups_grown = false;       ///< groups exceed the wished size, since smaller ones could not hold m + 1 members
+  bool groups_grown = false;       ///< groups exceed the wanted size, because smaller ones could not have m + 1 members
   std::uint32_t worst_domain_share = 1;  ///< most members of one failure domain in one group; > m means that losing
                                          ///< that domain cannot be mended
 };
 
-/// Deals devices 0..domains.size()-1 to groups. `domains[d]` names what fails together with device d (a node, a rack).
+/// Deals devices 0..domains.size()-1 to groups. `domains[d]` names the failure domain of device d (a node, a rack).
 ///  - Number of groups: ceil(p / max_group) for p devices. More, if that keeps the members of the largest domain apart
 ///    and leaves each group at least m + 1 members. Sizes differ by at most one.
 ///  - Members of one domain (equal strings) are spread over as many groups as possible. Devices are ordered by domain

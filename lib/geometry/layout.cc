@@ -128,7 +128,7 @@ Result<Layout> Layout::Create(GeometryParameters parameters, std::vector<std::ui
   return layout;
 }
 
-// Inverts the list of groups, and says how many bytes of data each device has.
+// Inverts the list of groups, and computes the bytes of data of each device.
 void Layout::PlaceData() {
   std::size_t devices = 0;
   for (const auto& group : parameters_.groups) devices += group.size();

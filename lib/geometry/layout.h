@@ -1,10 +1,10 @@
 #pragma once
-// Where every block lives: the complete geometry of one dataset (docs/format.md §6).
+// The place of every block: the complete geometry of one dataset (docs/format.md §6).
 //
-// A Layout is made from sizes and options (dataset/, commit/) or from what a sidecar records. All other rooms ask it
-// for places: rows/ and encode/ for the blocks of a row, judge/ and mend/ for the row of a bad block. It is pure
-// arithmetic: no I/O, no MPI. A query costs O(1), or O(n) if it needs the length of a row. Two ranks with equal
-// parameters and sizes get equal layouts, so nothing of it is ever sent.
+// A Layout is made from sizes and options (dataset/, commit/) or from the contents of a sidecar. All other rooms ask it for
+// places: rows/ and encode/ for the blocks of a row, judge/ and mend/ for the row of a bad block. It is pure arithmetic: no
+// I/O, no MPI. A query costs O(1), or O(n) if it needs the length of a row. Ranks with equal parameters and sizes get equal
+// layouts, so no rank sends its layout.
 //
 // Terms. A *file* is a user's file: file 0 of a shared dataset, file r (the member of rank r) of a set. A *device* is a
 // member of a set, or a stripe position (offset / unit mod D) of a shared file. A *row* here is a block row: the i-th
@@ -55,10 +55,10 @@ inline constexpr std::uint32_t kMaxGroup = 255;
 inline constexpr std::uint32_t kUsualBlockSize = 64u << 10;
 inline constexpr std::uint32_t kSmallBlockSize = 4u << 10;
 inline constexpr std::uint64_t kSmallBlocksUpTo = 64u << 10;
-/// Value of the option, and in geometries that have no size yet: by the rule above.
+/// Value of option block-size=auto, also in geometries without a size: use the rule above.
 inline constexpr std::uint32_t kAutomaticBlockSize = 0;
 
-/// `option` itself, or what stands behind kAutomaticBlockSize for a file of `size` bytes (set: its largest member).
+/// The block size for option value `option` and a file of `size` bytes (in a set: its largest member).
 constexpr std::uint32_t ChooseBlockSize(std::uint32_t option, std::uint64_t size) {
   if (option != kAutomaticBlockSize) return option;
   return size <= kSmallBlocksUpTo ? kSmallBlockSize : kUsualBlockSize;
@@ -122,7 +122,7 @@ class Layout {
   /// Data blocks (= leaves) of `file`.
   std::uint64_t data_blocks(std::uint32_t file) const;
 
-  /// Number of parity regions: D with kPerDevice, else 1. And the region that holds the parity of `device`.
+  /// Number of parity regions (D with kPerDevice, else 1), and the region with the parity of `device`.
   std::uint32_t regions() const { return parameters_.placement == ParityPlacement::kPerDevice ? devices() : 1; }
   std::uint32_t region_of(std::uint32_t device) const {
     return parameters_.placement == ParityPlacement::kPerDevice ? device : 0;
@@ -133,7 +133,7 @@ class Layout {
 
   /// Unit rows of a group: the least number that covers all data of all its devices.
   std::uint64_t unit_rows(std::uint32_t g) const { return unit_rows_[g]; }
-  /// Those of the group that has most of them.
+  /// The largest unit_rows(g) of all groups.
   std::uint64_t most_unit_rows() const { return *std::max_element(unit_rows_.begin(), unit_rows_.end()); }
 
   /// The block of `device` in a row, as bytes of file_of(device). Length 0 if the device's data end before it.
@@ -158,7 +158,7 @@ class Layout {
   DeviceRow LocateData(std::uint32_t file, std::uint64_t index) const;
   DeviceRow LocateParity(std::uint32_t region, std::uint64_t index) const;
 
-  // The same of either kind of block, for code that goes through rows without telling data from parity.
+  // The same for data or parity, for code that handles both alike.
   std::uint32_t HolderOf(bool of_parity, std::uint32_t device) const { return of_parity ? region_of(device) : file_of(device); }
   std::uint64_t Blocks(bool of_parity, std::uint32_t f) const { return of_parity ? parity_blocks(f) : data_blocks(f); }
   BlockPlace Block(bool of_parity, std::uint32_t device, std::uint64_t unit_row, std::uint32_t slice) const {
@@ -172,9 +172,9 @@ class Layout {
     return group(g)[rotation(g).DeviceAt(position, unit_row)];
   }
 
-  /// True if parity that is left can rebuild all data of the files that are gone (`gone`, by file). A lost file is a lost
-  /// device in each row where it has data. `parity_lost(device, unit_row)`: whether the parity that the device holds in
-  /// this row is lost, too. Looks at unit rows until one has more losses than parity: at all of them, if there is none.
+  /// True if the remaining parity can rebuild all data of the lost files (`gone`, by file). A lost file is a lost device in
+  /// each row in which it has data. `parity_lost(device, unit_row)`: whether the parity of the device in this row is lost,
+  /// too. Stops at the first unit row with more losses than parity.
   bool CanRebuild(const std::vector<bool>& gone,
                   const std::function<bool(std::uint32_t device, std::uint64_t unit_row)>& parity_lost) const;
 

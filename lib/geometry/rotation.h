@@ -1,5 +1,5 @@
 #pragma once
-// Which device of a group holds parity in which unit row (docs/format.md §6, "Rotation"). Layout is built on this.
+// Computes which device of a group holds parity in a unit row (docs/format.md §6, "Rotation"). Layout is built on this.
 //
 // In unit row t, parity number q lies on device (t + q) mod n. Every other device contributes its next unused data
 // unit. For m = 1 and unit = block this is the layout of Gropp, Ross, Miller, "Providing Efficient I/O Redundancy in
@@ -14,7 +14,7 @@ namespace lzy {
 
 struct Rotation {
   std::uint32_t n = 1;  ///< devices of the group
-  std::uint32_t m = 0;  ///< of which parity in every row; m < n
+  std::uint32_t m = 0;  ///< parity units in every row; m < n
 
   std::uint32_t k() const { return n - m; }
   /// The position of a device in a row, and the inverse.

@@ -12,17 +12,17 @@
 namespace lzy {
 namespace {
 
-// Of a set of groups of a commit. More would be a mistake of the file system: Lustre has at most 2000 stripes.
+// The most devices of all groups. Lustre has at most 2000 stripes, so more are an error of the file system.
 constexpr std::uint64_t kMostDevices = 4096;
 constexpr std::uint64_t kMostRows = 16384;
 
-// The piece with most bytes of the file; of an empty file, the first one.
+// The piece with most bytes of the file; the first one if the file is empty.
 const StripePiece& MainPiece(const StripeLayout& stripes, std::uint64_t size) {
   const auto bytes = [&](const StripePiece& piece) { return std::min(piece.end, size) - std::min(piece.begin, size); };
   return *std::ranges::max_element(stripes.pieces, {}, bytes);
 }
 
-// The name of what fails together with a stripe. Places without a name fail alone.
+// The failure domain of each unit of a round of stripes. Places without a name fail alone.
 std::vector<std::string> DomainsOf(const StripePiece& piece, std::uint64_t places, std::uint64_t units_of_stripe) {
   std::vector<std::string> domains;
   for (std::uint64_t d = 0; d < places * units_of_stripe; ++d) {
@@ -74,7 +74,7 @@ Result<ServerGeometry> GeometryByServers(const StripeLayout& stripes, std::uint6
   return geometry;
 }
 
-// A block may lie across the end of a stripe, if the sidecar is not laid out by stripes. So both its ends are looked at.
+// If the sidecar is not laid out by stripes, a block may cross the end of a stripe. So both ends of a block are examined.
 ServerLoss WorstServer(const Layout& layout, const ServerOf& server_of) {
   ServerLoss worst;
   for (std::uint32_t g = 0; g < layout.group_count(); ++g) {

@@ -1,5 +1,5 @@
-// Reading and hashing a dataset. Each rank finds what it can in its part, and then all ranks put their findings
-// together in the same order.
+// Reads and hashes a dataset. Each rank makes findings about its part. Then all ranks merge the findings of all in the same
+// order.
 
 #include "judge/examine.h"
 
@@ -23,7 +23,7 @@
 namespace lzy {
 namespace {
 
-// Blocks that differ, on the device too, among the first `blocks`.
+// The number of blocks that differ, also on the device, among the first `blocks`.
 std::uint64_t CountBad(const std::vector<BadBlocks>& list, std::uint64_t blocks) {
   std::uint64_t count = 0;
   for (const BadBlocks& bad : list) {
@@ -32,7 +32,7 @@ std::uint64_t CountBad(const std::vector<BadBlocks>& list, std::uint64_t blocks)
   return count;
 }
 
-// What a rank found out about one file.
+// The identity of one file that a rank found.
 struct FoundIdentity {
   std::uint32_t ensemble = 0, file = 0;
   std::uint8_t kind = 0;  // Identity::Kind
@@ -41,20 +41,20 @@ struct FoundIdentity {
   LZY_FIELDS(ensemble, file, kind, name, has_free_sidecar, elsewhere)
 };
 
-// Written to since the commit: an edit, whatever its content is, so nothing has to be proven.
+// True if the file was written since the commit. This is an edit whatever its content is, so nothing must be proven.
 bool IsEdited(const FileView& file) {
   return IsSameFile(file.stat, file.stamp) && file.stat.mtime_ns != file.stamp.mtime_ns && !file.intent && !file.past;
 }
 
-// Whether the data are others than committed, as far as they were read.
+// True if the data that were read are not as committed.
 bool Differs(const Layout& layout, std::uint32_t f, const FileFindings& found) {
   return found.extra_bytes > 0 || CountBad(found.data, layout.data_blocks(f)) > 0;
 }
 
-// What a rank found in one file.
+// The findings of a rank in one file.
 struct FoundIn {
   std::uint32_t ensemble = 0, file = 0;
-  bool changed = false;  // while it was read; it is of this size and time now
+  bool changed = false;  // the file changed while it was read; size and mtime are the new ones
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
   FileFindings found = {};
@@ -70,12 +70,12 @@ void Append(const std::vector<T>& from, std::vector<T>& to) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-// Adds what one rank found in one file to the findings of all. Every rank merges the same list in the same order, so
-// the findings, and the sizes and times in `view`, are the same everywhere.
+// Adds the findings of one rank in one file to those of all. Every rank merges the same list in the same order, so findings,
+// sizes and times are the same everywhere.
 void Merge(const FoundIn& one, DatasetView& view, Findings& findings) {
   FileFindings& to = findings.files.at(one.ensemble).at(one.file);
   FileView& file = view.ensembles[one.ensemble].files[one.file];
-  // One rank that saw a change is enough; those that looked before it say nothing against it.
+  // One rank that saw a change is enough: the others may have looked before it.
   if (one.changed) {
     file.stat.size = one.size;
     file.stat.mtime_ns = one.mtime_ns;
@@ -92,9 +92,8 @@ void Merge(const FoundIn& one, DatasetView& view, Findings& findings) {
   }
 }
 
-// Hash pages that no copy had: computed again from the blocks, and believed if the page's own hash agrees. That hash
-// is in the level above, which the sidecar still has. `computed`: the leaves of the blocks from `first` on, as they
-// were read, in whole pages. Adds what could be proven to `proven`.
+// Computes lost pages of hashes from the blocks. A page is right if it has the hash that the level above records.
+// `computed`: whole pages of leaves, from block `first` on. Adds the proven pages to `proven`.
 void ProveUnknown(const Tree& stored, TreeKind kind, const Hash& root, const std::vector<std::uint64_t>& unknown,
                   std::uint64_t first, std::span<const Hash> computed, KnownPages& proven) {
   for (auto at = std::ranges::lower_bound(unknown, first); at != unknown.end() && *at < first + computed.size();) {
@@ -102,20 +101,20 @@ void ProveUnknown(const Tree& stored, TreeKind kind, const Hash& root, const std
     at = std::lower_bound(at, unknown.end(), begin + kPageFanout);
     const std::uint64_t count = std::min<std::uint64_t>(kPageFanout, first + computed.size() - begin);
     const auto leaves = computed.subspan(begin - first, count);
-    // A single leaf has nothing above it but the root.
+    // A single leaf has only the root above it.
     const bool right = stored.leaf_count() == 1 ? Tree::RootOf(kind, 1, stored.bytes(), leaves[0]) == root
                                                 : Tree::NodeOf(kind, 1, page, BytesOf(leaves)) == stored.node(1, page);
     if (right) proven[page] = {leaves.begin(), leaves.end()};
   }
 }
 
-// Whether all leaves that were unknown have been proven.
+// True if all unknown leaves are proven.
 bool AllKnown(const std::vector<std::uint64_t>& unknown, const std::optional<Tree>& proven) {
   return std::ranges::all_of(unknown, [&](std::uint64_t index) { return proven && !proven->leaf(index).IsZero(); });
 }
 
-// Lets `change` alter what is said of each block of `list`. Neighbours of which the same is said afterwards are one
-// entry again, so lists stay short.
+// Calls change(block) for each block of `list`, then joins neighbouring blocks with equal fields again, so that lists stay
+// short.
 template <class Change>
 void ForEachBlock(std::vector<BadBlocks>& list, const Change& change) {
   std::vector<BadBlocks> out;
@@ -150,8 +149,7 @@ class Examiner {
     }
   }
 
-  // Between the collective calls, each rank reads its part under one AgreeOn: a rank that fails stops all of them
-  // there.
+  // Between collective calls, each rank reads its part within one AgreeOn, where a failure of one rank stops all of them.
   Result<Findings> Run() {
     Stopwatch watch;
     CountTotal();
@@ -172,7 +170,7 @@ class Examiner {
     return findings;
   }
 
-  // Some rows at a time, so that all ranks stop behind the same row. Rows that a rank did not finish are read again
+  // Reads some rows at a time, so that all ranks stop behind the same row. Rows that a rank did not finish are read again
   // next time.
   Result<Findings> RunPortion(const PortionRequest& request, Portion& portion) {
     LZY_ASSIGN_OR_RETURN(const bool together, MustBeReadTogether());
@@ -202,8 +200,8 @@ class Examiner {
     return findings;
   }
 
-  // Files whose data differ may be right as they are: what another sidecar committed, or another file altogether. No
-  // repair may write to them, so this is known before anything is judged. Collective only if anything differs.
+  // A file that differs may be right: it may be the content of another sidecar, or another file. No repair may write to it,
+  // so this is found out before anything is judged. Collective only if anything differs.
   Status TellOthersContent(const Findings& findings) {
     bool any = false;
     for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
@@ -213,14 +211,16 @@ class Examiner {
         const std::vector<BadBlocks>& bad = findings.files[e][f].data;
         any = any || (Differs(layout, f, findings.files[e][f]) && file.present && !IsEdited(file));
         file.identity = {};
-        // An inode without a birth says little: a backup that was put back may have it.
+        // An inode without a birth proves little: a backup that was put back may have it.
         const bool in_place = MayBe(file.stat, file.stamp);
         if (!file.present || (IsSameFile(file.stat, file.stamp) && file.stat.size == layout.file_size(f))) continue;
-        // Of the blocks that are there: a copy may be cut short, or go on behind the end.
+        // Counts only blocks that exist, because a copy may be shorter or longer than the committed file.
         const std::uint64_t there = CeilDiv(file.stat.size, layout.block_size()), extra = there - std::min(there, layout.data_blocks(f));
         const bool differs = 2 * (CountBad(bad, there) + extra) > there;
-        const bool unnoticed = differs && file.stat.mtime_ns == file.stamp.mtime_ns && file.sidecar_usable();
-        if (unnoticed) file.identity.kind = in_place ? Identity::Kind::kUnlike : Identity::Kind::kAnother;
+        // Nothing in it is worth more than what was committed, but somebody may have put it there.
+        const bool empty = file.stat.size == 0 && !in_place;
+        const bool unnoticed = (differs || empty) && file.stat.mtime_ns == file.stamp.mtime_ns && file.sidecar_usable();
+        if (unnoticed) file.identity.kind = in_place || empty ? Identity::Kind::kUnlike : Identity::Kind::kAnother;
       }
     }
     if (!any) return Status::Ok();
@@ -259,7 +259,7 @@ class Examiner {
     return Status::Ok();
   }
 
-  // What sidecars say about a file that differs from its own; nullopt: nothing. `mostly`: most of it differs.
+  // Which file this is, by other sidecars; nullopt if they prove nothing. `mostly`: most of the file differs.
   std::optional<Identity> IdentityOf(const Ensemble& ensemble, std::uint32_t f, bool mostly) {
     using Kind = Identity::Kind;
     const FileView& file = ensemble.files[f];
@@ -276,7 +276,7 @@ class Examiner {
     return std::nullopt;
   }
 
-  // For progress: what this rank will read.
+  // Computes the number of bytes that this rank will read, for the progress display.
   void CountTotal() {
     (void)ForEachFileOfMine([&](const Ensemble& ensemble, std::uint32_t, std::uint32_t f) {
       total_ += ensemble.layout->file_size(f) + ensemble.layout->parity_size(f);
@@ -291,7 +291,7 @@ class Examiner {
     return findings;
   }
 
-  // Asked of all ranks: one that could not read the metadata must not be the only one that proves hashes.
+  // All ranks must agree: if one rank could not read the metadata, it must not be the only one that proves hashes.
   Result<bool> HashesAreLost() {
     bool lost = false;
     (void)ForEachFileOfMine([&](const Ensemble& ensemble, std::uint32_t, std::uint32_t f) {
@@ -309,7 +309,7 @@ class Examiner {
     return missing || lost || !view_.unknown_ranks.empty();
   }
 
-  // The findings of all ranks, and what sizes alone tell.
+  // Merges the findings of all ranks, and adds what follows from sizes.
   Status Unite(const std::vector<FoundIn>& mine, Findings& findings) {
     LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(context_.comm, mine));
     for (const FoundIn& one : all) Merge(one, view_, findings);
@@ -324,16 +324,17 @@ class Examiner {
     return Status::Ok();
   }
 
-  // The name of the file that the sidecar committed. If a file brought its sidecar along, both have another name now, and nobody knows
-  // from which directory they came.
+  // The name of the file for which the sidecar was committed. If a file was renamed together with its sidecar, the sidecar
+  // still records the old name, but not the old directory.
   std::string CommittedName(const Prover& prover, const std::string& path) const {
     const auto peek = prover.owner == path ? PeekSidecar(context_.fs, prover.sidecar) : Result<Peek>(Code::kNotFound, "");
     if (!peek.ok()) return prover.owner;
     return peek->kind == DatasetKind::kSet ? ExpandPattern(peek->name, peek->rank) : peek->name;
   }
 
-  // A member without a usable sidecar has no stamp. But the one beside it may be that of another member, which it is, and that of
-  // its rank may be beside a file of another name: the member was renamed, together with its sidecar.
+  // True if the file is another member of this set. Without a usable sidecar the member has no stamp. But the sidecar beside
+  // it may be that of another member and fit this file. Or the sidecar of its rank is beside a file of another name: that
+  // member was renamed together with its sidecar.
   bool TookThePlaceOfMember(const FileView& file) {
     const auto is_of = [&](const Result<Peek>& peek) {
       return peek.ok() && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid == view_.superblock.uuid;
@@ -348,12 +349,12 @@ class Examiner {
       return home && *home != BaseNameOf(real);
     });
   }
-  // The name under which the file was committed that is `file`, as inode, size and mtime say: it was renamed, and differs from what it
-  // was. Nobody edited it, or its time would be another one.
+  // The name under which this file (inode, size and mtime) was committed. Then it was renamed, and differences are damage:
+  // an edit would have changed the mtime.
   std::optional<std::string> CommittedAs(const FileView& file, const std::string& real) {
     if (HasSizeAndTime(file.stat, file.stamp)) return std::nullopt;
-    for (const FormerName& one : lzy::CommittedAs(context_.fs, real, file.stat, file.sidecar_usable() ? file.sidecar_path : "")) {
-      if (one.peek.uuid != view_.superblock.uuid || one.peek.rank != file.rank) return one.name;  // else an older commit of it
+    for (const FormerName& one : lzy::CommittedAs(context_.fs, real, file.stat, file.sidecar_usable() ? file.sidecar_path : "", Within::kReach)) {
+      if (one.peek.uuid != view_.superblock.uuid || one.peek.rank != file.rank) return one.name;  // else: an older commit of this file
     }
     return std::nullopt;
   }
@@ -365,16 +366,17 @@ class Examiner {
     return one.ok() && other.ok() && *one == *other;
   }
 
-  // The sidecar of the file itself says that it differs, or is of an older commit of this member. But a member may have the sidecar of
-  // another dataset, with which it came here. That may be a set of the same name from another directory, so names do not tell.
+  // True if the sidecar beside the file cannot prove its content: it is the file's own and differs, or is of an older commit
+  // of this member. False if it is a sidecar of another dataset that came here with the file. That may be a set of the same
+  // name from another directory, so the name does not decide.
   bool ProvesNothing(const FileView& file) const {
     if (file.sidecar_usable()) return true;
     const auto peek = PeekSidecar(context_.fs, file.sidecar_path);
     return !peek.ok() || (peek->uuid == view_.superblock.uuid && peek->rank == file.rank);
   }
 
-  // Members may have been exchanged, also between nodes that do not see each other's sidecars. All sidecars of a set
-  // record the roots of their group, and those are all that is needed.
+  // Members may have been exchanged, also between nodes that do not see each other's sidecars. The roots of the group, which
+  // each sidecar of the set records, are enough to find out.
   std::optional<std::string> OtherMemberIn(const Ensemble& ensemble, std::uint32_t f) {
     const FileView& file = ensemble.files[f];
     const std::uint64_t size = file.stat.size, block = ensemble.layout->block_size();
@@ -413,7 +415,7 @@ class Examiner {
     return bytes;
   }
 
-  // In whole turns if these are not larger: the data of a turn are consecutive bytes.
+  // Takes whole turns if a turn is not larger: the data of a turn are consecutive bytes.
   std::uint64_t RowsAtOnce(std::uint64_t bytes_of_a_rank) const {
     const std::uint64_t wanted = bytes_of_a_rank * static_cast<std::uint64_t>(context_.comm.size());
     const std::uint64_t rows = std::max<std::uint64_t>(1, wanted / std::max<std::uint64_t>(1, BytesOfRows({0, 1})));
@@ -421,7 +423,8 @@ class Examiner {
     return rows < turn ? rows : rows / turn * turn;
   }
 
-  // Checks this rank's part of some rows, and adds what it found to `mine`. False, on all ranks, if any was stopped.
+  // Checks this rank's part of some rows, and adds its findings to `mine`. Returns false on all ranks if any rank was
+  // stopped.
   Result<bool> ExamineRows(Interval rows, std::vector<FoundIn>& mine) {
     std::vector<FoundIn> here;
     bool stopped = false;
@@ -440,7 +443,7 @@ class Examiner {
     return true;
   }
 
-  // Of a shared file, every rank reads its part of each stretch.
+  // Of a shared file, every rank reads its part of each range.
   Status ExamineRowsOf(const Ensemble& ensemble, std::uint32_t f, Interval rows, FileFindings& found) {
     const int rank = shared_ ? context_.comm.rank() : 0, size = shared_ ? context_.comm.size() : 1;
     for (const bool of_parity : {false, true}) {
@@ -456,7 +459,7 @@ class Examiner {
     return Status::Ok();
   }
 
-  // What ExamineFile does besides reading blocks: metadata, rows without parity, and whether files changed meanwhile.
+  // Does what ExamineFile does besides reading blocks: metadata, rows without parity, and changes of files meanwhile.
   Status FinishPortion(std::vector<FoundIn>& mine) {
     for (FoundIn& one : mine) MarkForsaken(view_.ensembles[one.ensemble].files[one.file], one.found);
     return ForEachFileOfMine([&](Ensemble& ensemble, std::uint32_t e, std::uint32_t f) -> Status {
@@ -469,12 +472,12 @@ class Examiner {
     });
   }
 
-  // Reading takes time, in which somebody may edit the file: what differs then is an edit. Looked at afterwards, so
-  // that no edit which was read is missed. The bytes that another node has written may be here before their time is.
+  // Notes whether the file changed while it was read; differences are then edits. Called after reading, so that no edit is
+  // missed. Bytes from another node may be here before their mtime is.
   static Status NoteChange(const FileView& file, bool differs, FoundIn& found) {
     FileStat now = file.stat;
     if (file.data != nullptr) {
-      // To be patient takes a second or so, and is worth it before an edit is called damage.
+      // Waiting takes about a second. Do so only before an edit could be called damage.
       const bool looks_damaged = file.stat.mtime_ns == file.stamp.mtime_ns && (!file.intent || IsOfRepair(*file.intent));
       if (differs) (void)Refresh(*file.data);
       LZY_ASSIGN_OR_RETURN(now, differs && looks_damaged ? StatPatiently(*file.data, file.stat) : file.data->Stat());
@@ -485,7 +488,7 @@ class Examiner {
     return Status::Ok();
   }
 
-  // Parity that was never there is not damaged.
+  // Parity that was never made is not damaged.
   static void MarkForsaken(const FileView& file, FileFindings& found) {
     const Tree* parity = file.parity_tree();
     ForEachBlock(found.parity, [&](BadBlocks& bad) {
@@ -494,7 +497,8 @@ class Examiner {
     });
   }
 
-  // A file that turns out to be as committed after all was seen late, and perhaps so were its bytes: it is read once more.
+  // If the file turns out to have the committed size and mtime after all, this node learnt of them late, and perhaps of the
+  // bytes, too. Then reads it once more.
   Result<FoundIn> ExamineFile(Ensemble& ensemble, std::uint32_t e, std::uint32_t f) {
     FileView& file = ensemble.files[f];
     for (bool again = false;; again = true) {
@@ -507,7 +511,7 @@ class Examiner {
     }
   }
 
-  // Checks a stretch of one stream, piece by piece, and adds what is wrong to `bad`.
+  // Checks a range of one stream piece by piece, and adds wrong blocks to `bad`.
   Status Check(const BlockStream& stream, const Interval& share, std::vector<BadBlocks>& bad, const CheckedPiece& fn) {
     return CheckInPieces(stream, share, settings_, [&](std::uint64_t first, const CheckResult& found) {
       bytes_read_ += found.bytes_read;
@@ -516,8 +520,8 @@ class Examiner {
     });
   }
 
-  // Checks a stretch of one stream; proves unknown leaves; drops findings that this explains. If leaves could be
-  // proven, the stretch is read a second time, now against the proven tree. That is rare, so its cost does not matter.
+  // Checks a range of one stream, and proves unknown leaves. If leaves were proven, reads the range again and compares it
+  // with them. That is rare, so its cost does not matter.
   Status CheckStretch(BlockStream stream, const Interval& share, TreeKind kind, const Hash& root,
                       const std::vector<std::uint64_t>& unknown, std::optional<Tree>& proven, std::vector<BadBlocks>& bad) {
     KnownPages pages;
@@ -547,8 +551,8 @@ class Examiner {
                         file.sidecar->unknown_parity_leaves(), file.proven_parity, own.parity);
   }
 
-  // Each rank looks at a part. Rarely, hash pages that no copy had must be proven, and a page is proven as a whole:
-  // then every rank looks at everything, and rank 0 speaks for all of the blocks.
+  // Each rank checks a part. If pages of hashes must be proven, which is rare, every rank reads everything, because pages
+  // are proven as a whole. Then only the findings of rank 0 count.
   Status ExamineShared(Ensemble& ensemble, FileView& file, FileFindings& own) {
     const Layout& layout = *ensemble.layout;
     const int rank = context_.comm.rank();
@@ -556,13 +560,13 @@ class Examiner {
     LZY_RETURN_IF_ERROR(CheckParts(ensemble, 0, file, PartOf(layout.data_blocks(0), part, parts),
                                    PartOf(layout.parity_blocks(0), part, parts), own));
     if (prove_ && rank != 0) own = FileFindings();
-    // Each rank speaks for the metadata that it could not read.
+    // Each rank reports metadata that it could not read.
     if (rank == 0 || !file.sidecar->knows_all_leaves()) own.metadata = file.sidecar->damage();
     CheckSpares(file, own);
     return Status::Ok();
   }
 
-  // The spares of the sidecar's metadata that parts hold; each rank looks at some.
+  // Checks the spares in parts; each rank takes some of them.
   void CheckSpares(const FileView& file, FileFindings& own) const {
     const auto size = static_cast<std::size_t>(context_.comm.size());
     for (auto d = static_cast<std::size_t>(context_.comm.rank()); d < file.part_paths.size(); d += size) {
@@ -570,8 +574,8 @@ class Examiner {
     }
   }
 
-  // The owner looks at the whole member. A sidecar that lost hashes which cannot be proven counts as no sidecar: its
-  // other hashes cannot be told from wrong ones.
+  // The owner checks the whole member. If hashes of the sidecar are lost and cannot be proven, the sidecar counts as lost:
+  // its other hashes could be wrong, too.
   Status ExamineMember(Ensemble& ensemble, std::uint32_t f, FileView& file, FileFindings& own) {
     const Layout& layout = *ensemble.layout;
     const Interval data{0, layout.data_blocks(f)};
@@ -589,7 +593,8 @@ class Examiner {
       file.proven_parity.reset();
       file.sidecar.reset();
     }
-    // No sidecar: its parity is gone, and the data count only if they have, as a whole, the root the others know.
+    // Without a sidecar, the parity is lost. The data count as right only if they have the root that the other members
+    // record.
     if (parity.end > 0) own.parity.push_back({0, parity.end, BlockFault::kMissing, false});
     own.metadata.push_back({0, 0, "sidecar"});
     if (file.data != nullptr && file.stat.size >= layout.file_size(f)) {
@@ -604,7 +609,7 @@ class Examiner {
       }
     }
     if (data.end > 0) {
-      // The file as a whole is damaged, that much is certain; which of its blocks are right, nobody knows.
+      // The file as a whole is damaged. Nothing tells which of its blocks are right.
       own.data.push_back({0, data.end, file.data == nullptr ? BlockFault::kMissing : BlockFault::kHash, false});
     }
     own.whole_device = true;
@@ -614,7 +619,7 @@ class Examiner {
   const Context& context_;
   DatasetView& view_;
   const bool shared_ = view_.ref.kind == DatasetKind::kShared;
-  bool prove_ = false;  // shared file: some rank's sidecar has lost hash pages in all copies
+  bool prove_ = false;  // shared file: on some rank, pages of hashes are lost in all copies
   CheckSettings settings_;
   std::atomic<std::uint64_t> done_{0};
   std::uint64_t total_ = 0;
@@ -623,7 +628,7 @@ class Examiner {
 
 }  // namespace
 
-// Transient findings do not count: a second reading was right.
+// Transient findings do not count, because the second read was right.
 bool Findings::clean() const {
   return std::ranges::all_of(files | std::views::join, [](const FileFindings& f) {
     return std::ranges::all_of(f.data, &BadBlocks::transient) && std::ranges::all_of(f.parity, &BadBlocks::transient) &&
@@ -631,12 +636,12 @@ bool Findings::clean() const {
   });
 }
 
-// All threads together take a quarter of the memory at most, since the caller may hold blocks of its own.
+// All threads together use a quarter of the memory at most, because the caller may hold blocks, too.
 CheckSettings SettingsFor(const Context& context, bool from_disk) {
   CheckSettings settings;
   settings.from_device = from_disk;
   settings.threads = ThreadsFor(context);
-  // Where each reading waits for the device, larger ones are better whatever the processor likes.
+  // If each read waits for the device, large reads are best, whatever is best for the processor.
   const std::uint64_t most = from_disk ? 1u << 20 : CurrentTuning().check_buffer_bytes();
   settings.buffer_bytes = std::clamp<std::uint64_t>(context.options.memory / (4 * settings.threads), 64u << 10, most);
   settings.stop = context.stop;
@@ -651,12 +656,12 @@ Status TellOthersContent(const Context& context, DatasetView& view, const Findin
   return Examiner(context, view, false).TellOthersContent(findings);
 }
 
-// Another thread may have found out about this file, on behalf of one whose sidecar it has, after the view was opened.
+// After the view was opened, another thread may have proven this file, because it has the sidecar of another file.
 Result<bool> AdoptShared(const Context& context, const DatasetView& view) {
   bool adopted = false;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
     if (context.comm.rank() != 0) return;
-    // What cannot be read proves nothing, and is reported by whoever needs it.
+    // Content that cannot be read proves nothing. Other code reports the error.
     const std::string real = FollowLink(context.fs, view.ref.path);
     const auto found = AdoptByContent(context.fs, real, context.options.key.get());
     const auto sidecar = ProvenSidecar(context.fs, DirectoryOf(real), BaseNameOf(real));
@@ -671,7 +676,7 @@ Result<Findings> ExaminePortion(const Context& context, DatasetView& view, bool 
   return Examiner(context, view, from_disk).RunPortion(request, portion);
 }
 
-// A unit has `slices` consecutive blocks in its file or region. Blocks without a byte have no leaf to be compared with.
+// A unit has `slices` consecutive blocks in its file or region. Blocks without a byte have no leaf.
 std::vector<Interval> BlocksOfRows(const Layout& layout, bool of_parity, std::uint32_t f, Interval rows) {
   std::vector<Interval> out;
   const std::uint64_t blocks = layout.Blocks(of_parity, f);

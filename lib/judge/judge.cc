@@ -1,5 +1,5 @@
-// What differences mean: damage, an edit, or an epoch that broke off (docs/design/repair.md §8), and the report on them. The
-// order of questions in CauseOf is the order of lines in that table.
+// Judges differences: damage, an edit, or an interrupted epoch (docs/design/repair.md §8), and makes the report. CauseOf
+// asks in the order of the lines of that table.
 
 #include <fmt/format.h>
 
@@ -19,7 +19,8 @@
 namespace lzy {
 namespace {
 
-// Whether the intent names any of these bytes. Ranges of a repair are what it writes; an epoch names the whole file.
+// True if the intent covers any of these bytes. The intent of a repair names the ranges that it writes; that of an epoch,
+// the whole file.
 bool InIntent(const Intent& intent, const ByteRange& bytes) {
   return (intent.flags & kIntentWholeFile) != 0 || Meets(intent.ranges, bytes);
 }
@@ -29,7 +30,7 @@ bool Contains(const std::vector<Interval>& sorted, std::uint64_t number) {
   return behind != sorted.begin() && number < std::prev(behind)->end;
 }
 
-// Parity by itself; edits of the data in its row are considered afterwards.
+// The cause for a parity block alone. Edits of its row are considered later.
 DamageCause CauseOfParity(BlockFault fault) {
   return fault == BlockFault::kUnreadable ? DamageCause::kUnreadable
          : fault == BlockFault::kMissing  ? DamageCause::kMissing
@@ -48,13 +49,13 @@ bool Meets(const std::vector<ByteRange>& ranges, const ByteRange& bytes) {
 DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& bytes) {
   if (fault == BlockFault::kUnreadable) return DamageCause::kUnreadable;
   if (!file.present) return DamageCause::kMissing;
-  // A repair's intent is no excuse: what it names was damaged before.
+  // The intent of a repair does not make a block at risk: its ranges were damaged before.
   const bool named = file.intent && InIntent(*file.intent, bytes);
   const bool repairing = named && IsOfRepair(*file.intent);
   if (named && !repairing) return DamageCause::kAtRisk;
-  // What is right somewhere else was put here by somebody.
+  // Somebody put a content here that is right elsewhere.
   if (file.identity.IsOther()) return DamageCause::kStale;
-  // An old state of the file, as a backup or a node that was away has it. Nobody edited it.
+  // The file is in an older committed state (a backup, or a node that was away). Nobody edited it.
   if (file.IsOfThePast()) return DamageCause::kHash;
   const bool told = file.stat.mtime_ns == file.stamp.mtime_ns && !IsRacy(file.stamp, file.commit_clock_ns);
   if (!repairing && !told) return DamageCause::kStale;
@@ -63,19 +64,19 @@ DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& byt
 
 namespace {
 
-// A commit changes the generation, and an epoch sets or clears an intent. Whoever commits right now holds the lock.
+// A commit changes the generation, an epoch sets or clears an intent, and a process that commits now holds the lock.
 bool ChangedSince(const Context& context, const FileView& file, bool lock_counts) {
-  // None was loaded: there was none, it is ruined, or nobody looked at it, since a directory has the name of its file.
+  // No sidecar was loaded: none exists, it is ruined, or a directory has the name of the file.
   if (file.opened == FileView::Commit{}) return false;
   auto opened = OpenNewest(context.fs, file.sidecar_path, OpenMode::kRead);
   if (!opened.ok()) return false;
   if (lock_counts && (*opened)->FindLockHolder()) return true;
   const auto now = Sidecar::Load(std::shared_ptr<File>(std::move(opened).value()), OpenMode::kRead);
   if (now.status().code() == Code::kBusy) return true;
-  // What is of no use is not what somebody has just committed.
+  // An unusable sidecar is not one that was just committed.
   if (!now.ok() || !CheckContents((*now)->contents()).ok() || !(*now)->Unseal(context.options.key).ok()) return false;
   const Superblock& sb = (*now)->contents().superblock;
-  // An older one is that of a commit which broke off half-way and was completed in this view only.
+  // An older generation means that a commit was interrupted and completed in this view only.
   if (sb.uuid == file.opened.uuid && sb.generation < file.opened.generation) return false;
   if (file.opened != FileView::Commit{sb.uuid, sb.generation, sb.wall_time_ns}) return true;
   return (*now)->intent().has_value() != file.intent.has_value();
@@ -83,12 +84,12 @@ bool ChangedSince(const Context& context, const FileView& file, bool lock_counts
 
 }  // namespace
 
-// Asked after reading, by those who found a difference: a reader takes no lock, so a commit may have replaced what it
-// compared with. A sidecar that could not be used, such as an older one, may be up to date now, so those count, too.
+// Called after a difference was found. Readers take no lock, so a commit may have replaced what they compared. A sidecar
+// that was unusable (older, for example) may be up to date now, so those are compared, too.
 bool CommittedSince(const Context& context, const DatasetView& view, bool locks_count) {
   return std::ranges::any_of(view.files(), [&](const FileView& file) {
     const bool here = view.ref.kind == DatasetKind::kShared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
-    // Parts follow their sidecar, under its lock.
+    // Parts are written under the lock of their sidecar.
     return here && !file.sidecar_path.empty() && ChangedSince(context, file, locks_count || !file.part_paths.empty());
   });
 }
@@ -113,8 +114,8 @@ void TellCommitUnderWay(DatasetReport& report) {
   report.state = DatasetState::kAtRisk;
 }
 
-// One entry for each block, sorted by row. Causes are adjusted by row afterwards, because parity is only as good as
-// the data of its row.
+// Makes one entry for each block, sorted by row. Then adjusts causes by row, because parity is only as good as the data of
+// its row.
 std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<FileFindings>& findings) {
   const Layout& layout = *ensemble.layout;
   std::vector<LostBlock> lost;
@@ -137,13 +138,13 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
     }
   }
   std::sort(lost.begin(), lost.end());
-  // Parity may have been half rewritten by the epoch that broke off.
+  // The interrupted epoch may have written a part of the parity.
   const bool broken_off = std::ranges::any_of(
       ensemble.files, [](const FileView& file) { return file.intent && !IsOfRepair(*file.intent); });
   for (LostBlock& block : lost) {
     if (broken_off && block.parity && block.cause == DamageCause::kHash) block.cause = DamageCause::kAtRisk;
   }
-  // Parity of a row with edited data is out of date, whatever else is wrong with it: the next commit makes it again.
+  // Parity of a row with edited data is out of date, whatever else is wrong with it. The next commit makes it again.
   ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
     std::optional<DamageCause> edited;
     for (std::size_t i = begin; i < end; ++i) {
@@ -161,8 +162,8 @@ std::size_t CountForParity(std::span<const LostBlock> row) {
       row, [](const LostBlock& block) { return !block.in_replica && block.cause != DamageCause::kNotVisible; }));
 }
 
-// Decided before anything is written, from agreed findings. All rows with lost hashes must have right data and an
-// intact way to write parity, and the rest of their blocks must be within what parity covers.
+// Decides from agreed findings, before anything is written. Each row with lost hashes must have right data and parity that
+// can be written, and its other losses must be within what parity covers.
 bool CanRehash(const Ensemble& ensemble, std::span<const LostBlock> lost) {
   const std::vector<std::string>& obstacles = ensemble.files[0].part_obstacles;
   bool any = false, all = true;
@@ -181,7 +182,7 @@ bool CanRehash(const Ensemble& ensemble, std::span<const LostBlock> lost) {
   return any && all;
 }
 
-// Sorted by file, part and offset. Entries that differ in anything else stay apart.
+// Entries that differ in anything else stay separate.
 void MergeDamage(std::vector<Damage>& damage) {
   std::ranges::sort(damage, {}, [](const Damage& d) { return std::tie(d.path, d.part, d.offset); });
   const auto kind = [](const Damage& d) {
@@ -216,7 +217,7 @@ DatasetState Assessment::State() const {
   return not_visible && edits == DatasetState::kIntact ? DatasetState::kUnprotected : edits;
 }
 
-// Also from a superblock alone, of a commit that was just made (Protector::FillReport).
+// Protector::FillReport calls it for a commit that was just made.
 void TellCommit(const Superblock& sb, DatasetReport& report) {
   report.devices = sb.members;
   report.parity = sb.parity;
@@ -232,8 +233,8 @@ void TellCommit(const Superblock& sb, DatasetReport& report) {
 
 namespace {
 
-// The first rank behind the members of the set that has no file: files of higher ranks that match its pattern cannot become members.
-// nullopt: of a set that is seen in part, nobody knows.
+// The first rank after the members of the set that has no file. Files of higher ranks cannot become members. nullopt if it
+// is not known, because the set is seen only in part.
 std::optional<std::uint32_t> FirstGap(const DatasetView& view) {
   if (!view.committed || view.IsPartial()) return std::nullopt;
   std::set<std::uint32_t> there;
@@ -247,8 +248,7 @@ std::optional<std::uint32_t> FirstGap(const DatasetView& view) {
 
 }  // namespace
 
-// Without a commit there is no geometry to tell. An intent on such a file means that somebody writes it for the first
-// time.
+// Without a commit, there is no geometry. An intent on such a file means that a program writes it for the first time.
 void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   const Superblock& sb = view.superblock;
   const std::optional<std::uint32_t> gap = FirstGap(view);
@@ -308,8 +308,7 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
 
 namespace {
 
-// One call of Describe. Adds to a report what was found, and keeps in mind what it all amounts to. Ensembles are added
-// in their order, and blocks by row, so all ranks make the same report.
+// One call of Describe. Adds ensembles in their order, and blocks by row, so all ranks make the same report.
 class Describer {
  public:
   Describer(const DatasetView& view, DatasetReport& report) : view_(view), report_(report) {}
@@ -322,10 +321,10 @@ class Describer {
       const auto row = std::span(lost).subspan(begin, end - begin);
       const bool too_many = CountForParity(row) > ensemble.layout->parity();
       if (!too_many && lost[begin].forsaken) ++without_parity_;
-      // Parity is beyond repair with data alone.
+      // Parity counts as beyond repair only together with data.
       const bool data_lost = std::ranges::any_of(row, [](const LostBlock& b) { return !b.parity && !b.unknown; });
       const bool edited = std::ranges::any_of(row, [](const LostBlock& b) { return !b.parity && IsEdit(b.cause); });
-      // Without the replica, if there is one: it may not be there next time.
+      // A replica does not count here: it may not be there next time.
       const auto lost_alone = std::ranges::count_if(row, [](const LostBlock& b) { return b.cause != DamageCause::kNotVisible; });
       report_.cannot_undo = report_.cannot_undo || (edited && static_cast<std::size_t>(lost_alone) > ensemble.layout->parity());
       for (const LostBlock& block : row) AddLost(ensemble, block, too_many && data_lost);
@@ -337,7 +336,7 @@ class Describer {
     }
   }
 
-  // Members of whose group no sidecar is left.
+  // Adds a member of a group of which no sidecar is left.
   void AddUnknown(std::uint32_t rank) {
     if (const FileView* file = view_.UnknownFile(rank); file != nullptr) {
       sum_.unjudged = true;
@@ -349,7 +348,7 @@ class Describer {
     Put(ExpandPattern(view_.ref.path, rank), rank, DamagePart::kData, {0, 0}, DamageCause::kMissing).beyond_repair = true;
   }
 
-  // After all ensembles: what is told once for the whole dataset.
+  // Completes the report after all ensembles.
   void Conclude() {
     MergeDamage(report_.damage);
     NameDomains();
@@ -365,7 +364,7 @@ class Describer {
   DatasetState State() const { return sum_.State(); }
 
  private:
-  /// Says of each damaged member what fails together with it.
+  /// Sets the failure domain of each damaged member.
   void NameDomains() {
     if (!set() || report_.damage.empty()) return;
     std::map<std::uint32_t, std::string> domains;
@@ -378,8 +377,7 @@ class Describer {
   }
 
   bool set() const { return view_.ref.kind == DatasetKind::kSet; }
-  // Of a set, devices are members. A shared file has its own device for each stripe; what is about the file as a whole
-  // counts for device 0.
+  // In a set, devices are members. Findings about a shared file as a whole are reported for device 0.
   std::uint32_t DeviceOf(const FileView& file) const { return set() ? file.rank : 0; }
 
   Damage& Put(const std::string& path, std::uint32_t device, DamagePart part, ByteRange range, DamageCause cause) {
@@ -387,7 +385,7 @@ class Describer {
         .path = path, .device = device, .part = part, .offset = range.offset, .length = range.length, .cause = cause});
   }
 
-  /// `beyond`: so is its row.
+  /// `beyond`: the row of the block is beyond repair.
   void AddLost(const Ensemble& ensemble, const LostBlock& block, bool beyond) {
     const Layout& layout = *ensemble.layout;
     const FileView& file = ensemble.files[layout.HolderOf(block.parity, block.device)];
@@ -397,12 +395,11 @@ class Describer {
       if (!block.parity) unchecked_[file.path].Add({place.offset, place.offset + place.length});
       return;
     }
-    if (block.cause == DamageCause::kNotVisible) return;  // told once for the member: AddOfFile
+    if (block.cause == DamageCause::kNotVisible) return;  // AddOfFile reports the member once
     const PlaceInFile where = block.parity ? ParityPlace(file, layout.unit(), place.offset) : PlaceInFile{file.path, place.offset};
     Damage& d = Put(where.path, device, block.parity ? DamagePart::kParity : DamagePart::kData, {where.offset, place.length},
                     block.cause);
-    // Parity can always be made again from whole data; and an edited block is beyond repair only if it should be taken
-    // back.
+    // Parity can be made again from whole data. An edited block is beyond repair only if it is to be set back.
     d.beyond_repair = beyond && !block.in_replica && !IsEdit(block.cause);
     sum_.beyond = sum_.beyond || d.beyond_repair;
     sum_.Count(block.cause, d.part);
@@ -414,7 +411,7 @@ class Describer {
     report_.not_visible.push_back({rank, path, node});
   }
 
-  // Blocks of which a second reading was right. Nothing is to be done; the user should know of the device.
+  // Adds blocks that a second read found right. The user should know that the device may be failing.
   void AddTransient(const Ensemble& ensemble, std::uint32_t f, const std::vector<BadBlocks>& list, DamagePart part) {
     const FileView& file = ensemble.files[f];
     const BlockStream stream = StreamOf(ensemble, part == DamagePart::kParity, f);
@@ -429,10 +426,10 @@ class Describer {
     }
   }
 
-  // What is about the file as a whole: it is missing, too long, or its metadata are damaged.
+  // Adds findings about the file as a whole: it is missing, too long, or its metadata are damaged.
   void AddOfFile(const FileView& file, bool empty, const FileFindings& found) {
     if (file.not_visible) return AddNotVisible(file.path, file.rank, file.stamp.size, file.written_on);
-    if (!file.present && empty) {  // it has no blocks to miss, but it is missing
+    if (!file.present && empty) {  // it has no blocks, but it is missing
       Put(file.path, DeviceOf(file), DamagePart::kData, {0, 0}, DamageCause::kMissing);
       sum_.data_damaged = true;
     }
@@ -464,7 +461,7 @@ class Describer {
 
 }  // namespace
 
-// Once per call: it adds to what is in the report already. Metadata first, since they fill in the paths.
+// Adds metadata first, because they fill in the paths.
 void Describe(const DatasetView& view, const Findings& findings, DatasetReport& report) {
   DescribeMetadata(view, report);
   report.bytes_read += findings.bytes_read;

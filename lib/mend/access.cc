@@ -11,10 +11,10 @@ namespace {
 
 constexpr std::uint32_t kReadWrite = 0666, kGroup = 0070, kNotOwner = 0077, kSetId = 06000;
 
-// Owner and group that sidecars name are those of whoever could write them, or root's word. Otherwise root would give
-// files to anybody, and set-id bits with them, for whoever forges a sidecar. `fresh` is the file that gets them, as it
-// was made. Set-id bits go first, whoever owns the sidecars. If the owners differ, nobody can vouch: root must decide,
-// and other users get a file of their own.
+// Owner and group in a sidecar are only as trustworthy as the owner of the sidecar. Otherwise a user who forges a sidecar
+// could make the superuser give files, with set-id bits, to anybody. So set-id bits are dropped first, unless all sidecars
+// are the superuser's. If the sidecars have several owners, none is trusted: the superuser must decide, and other users get
+// a file of their own. `fresh` is the new file as it was made.
 Result<MemberRecord> Vouched(const Ensemble& ensemble, const std::string& path, MemberRecord record, const FileStat& fresh) {
   const std::set<std::uint32_t> owners = OwnersOfSidecars(ensemble);
   if (owners.empty()) return record;
@@ -39,20 +39,20 @@ Result<MemberRecord> Vouched(const Ensemble& ensemble, const std::string& path, 
   return record;
 }
 
-/// What a file gets: first only what the record says.
+/// The access that a file will get. It begins with what the record says, and is then narrowed.
 struct Grant {
-  FileStat stat;  ///< uid, gid, and a mode without ACL
+  FileStat stat;  ///< uid, gid, and the mode without an ACL
   std::uint32_t mode_with_acl = 0;
   Acl acl;  ///< without execute permissions; empty: none
 };
 
-// The owner keeps what he has: he can change the mode anyway.
+// Narrows group and others to `limit`. The owner keeps his permissions: he could change the mode anyway.
 void Narrow(std::uint32_t limit, Grant& grant) {
   grant.stat.mode = WithExecute(grant.stat.mode & kReadWrite & (limit | ~kNotOwner), grant.stat.mode);
 }
 
-// A sidecar gets the access of its file at every commit, and at every lock what was taken from the file is taken from
-// the sidecar, too. If it still has the rights of the record, its ACL is that of the file.
+// A sidecar gets the access of its file at every commit, and loses at every lock what the file has lost. If it still has the
+// recorded permissions, its ACL is that of the file.
 Status LimitToSidecar(File& sidecar, const MemberRecord& record, Grant& grant) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, sidecar.Stat());
   LZY_ASSIGN_OR_RETURN(const Acl acl, sidecar.AccessAcl());
@@ -66,7 +66,8 @@ Status LimitToSidecar(File& sidecar, const MemberRecord& record, Grant& grant) {
   return Status::Ok();
 }
 
-// What is there is newer than the record. If it belongs to somebody else by now, neither of the two gets the new one.
+// Narrows to the access of the existing file, which is newer than the record. If the file has another owner now, neither the
+// old nor the new owner gets the rebuilt file.
 Status LimitToPresent(File& present, const FileStat& fresh, Grant& grant) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, StatToRecord(present));
   LZY_ASSIGN_OR_RETURN(const Acl acl, present.AccessAcl());
@@ -85,7 +86,7 @@ Status LimitToPresent(File& present, const FileStat& fresh, Grant& grant) {
   return Status::Ok();
 }
 
-// Without execute and special bits first, as File::CopyAccess does it; then with them.
+// First without execute and special bits, as File::CopyAccess does, then with them.
 Status Give(const Grant& grant, File& fresh) {
   FileStat want = grant.stat;
   if (!grant.acl.empty()) want.mode = grant.mode_with_acl;
@@ -95,7 +96,7 @@ Status Give(const Grant& grant, File& fresh) {
   return fresh.SetAccess(WithExecute(has.mode, grant.stat.mode & 07777), grant.stat.uid, grant.stat.gid);
 }
 
-// What the file has now against the record, for the user.
+// Warns if the file has less access than recorded.
 Status Compare(const std::string& path, const MemberRecord& record, File& fresh, std::vector<std::string>& warnings) {
   LZY_ASSIGN_OR_RETURN(const FileStat has, fresh.Stat());
   LZY_ASSIGN_OR_RETURN(const Acl acl, fresh.AccessAcl());

@@ -1,6 +1,6 @@
 #pragma once
-// Who may use a file that is built anew: owner, mode and ACL, as far as somebody vouches for them and nobody has taken them
-// away since (SECURITY.md; docs/design/hooks.md "Access"). Local.
+// Access (owner, mode, ACL) to files that are built anew. A file gets no more access than a trusted sidecar records, and no
+// more than users have now (SECURITY.md; docs/design/hooks.md §10 "Access"). Local.
 
 #include <cstdint>
 #include <set>
@@ -11,14 +11,13 @@
 
 namespace lzy {
 
-/// Whose the sidecars are that say how a file was. Root's are left out, since nobody else can forge those. By the owner
-/// of each sidecar file on disk, not by what it says.
+/// The Unix owners of the usable sidecars of `ensemble`, from the sidecar files on disk. The superuser is left out, because
+/// nobody else can forge a sidecar of the superuser.
 std::set<std::uint32_t> OwnersOfSidecars(const Ensemble& ensemble);
 
-/// Gives `fresh`, which will replace `file` or is to be in its place, the access that `record` tells of. Nobody gets more
-/// than that, than the sidecar beside the file allows, and than the file allows that is there and is replaced. At no
-/// moment is `fresh` open to anybody else. Warns if the access is narrower than what was recorded. kIo if it is not
-/// certain to whom the file belongs.
+/// Gives `fresh`, which will replace `file`, the access in `record`: but no more than its sidecar allows, and no more than
+/// the existing file allows. `fresh` is never open to other users meanwhile. Warns if the access is narrower than recorded.
+/// kIo if it is not certain who owns the file.
 Status GiveAccess(const Ensemble& ensemble, const FileView& file, const MemberRecord& record, File& fresh,
                   std::vector<std::string>& warnings);
 

@@ -1,8 +1,7 @@
-// Reads blocks of a file that did not have their hashes, and gives the caller the right bytes: verified reads use it.
+// Gives verified reads the right bytes of blocks that did not have their hashes.
 //
-// No lock is held while a program reads, so what is seen may change under the hands. The whole attempt is repeated if
-// somebody commits, writes or repairs meanwhile. Only mending on disk takes the locks, and only if there is something
-// to mend.
+// A program that reads holds no lock, so the file may change at any time. If another process commits, writes or repairs
+// meanwhile, the whole attempt is repeated. Only repairs of the file take the locks, and only if something must be repaired.
 
 #include "mend/heal.h"
 
@@ -25,47 +24,46 @@ namespace {
 
 using Verdict = HealedBlock::Verdict;
 
-// Whoever commits or writes while we look makes what was seen void; so often it is tried again.
+// How often to try if other processes commit or write meanwhile.
 constexpr int kAttempts = 8;
-// A repair under way is soon done. Until then the file has a wrong mtime, and nothing tells a rotten block from an
-// edit.
+// A repair by another process ends soon. Until then the file has a wrong mtime, and rot cannot be distinguished from edits.
 constexpr std::chrono::milliseconds kRepairPause{20};
 constexpr int kRepairPauses = 250;
 
-// A view of the dataset, and what was seen of the rows in question.
+// A view of the dataset, and what was found in the rows of the request.
 struct Look {
   DatasetView view;
   std::size_t ensemble = 0;
   std::uint32_t file = 0;  // in the ensemble
-  Findings findings;       // of the rows in question only
+  Findings findings;       // of the rows of the request only
   struct Bad {
     Layout::DeviceRow at;
-    std::vector<std::uint32_t> devices;  // of the row, that cannot be sources
+    std::vector<std::uint32_t> devices;  // of the row; they cannot be sources
   };
-  std::map<std::uint64_t, Bad> bad;  // by block of the file: damaged, and to be had from the row
+  std::map<std::uint64_t, Bad> bad;  // damaged blocks that the row can rebuild, by number
   std::optional<bool> other_content;  // see HoldsOtherContent
 
   const Ensemble& in() const { return view.ensembles[ensemble]; }
   const FileView& of() const { return in().files[file]; }
 };
 
-// One call of HealBlocks. Everything is local to this process: it opens what it needs of a set with a communicator of
-// its own.
+// One call of HealBlocks. Everything is local to this process, which opens the members of a set with a communicator of its
+// own.
 class Healer {
  public:
   Healer(FileSystem& fs, const Options& options, const HealRequest& request)
       : fs_(fs), request_(request), options_(options), self_(SelfCommunicator()), context_{fs_, *self_, options_} {}
 
-  // Two counters bound the loop. `attempt` counts those that somebody's commit or write made void. `pauses` counts
-  // waits for a repair, or for locks, that is under way; these are short and say nothing against the attempt. If all
-  // are used up, nothing is judged.
+  // Two counters bound the loop. `attempt` counts attempts that a commit or a write of another process made void. `pauses`
+  // counts short waits for a repair or a lock of another process, which do not make an attempt void. If all are used up,
+  // nothing is judged.
   Result<HealReport> Run() {
     LZY_ASSIGN_OR_RETURN(const DatasetRef dataset, Resolved());
     for (int attempt = 0, pauses = 0, locked_out = 0; attempt < kAttempts;) {
       Start();
       repair_under_way_ = locked_ = false;
       LZY_ASSIGN_OR_RETURN(const bool settled, Try(dataset));
-      // Whoever has the locks may be mending these very blocks, or may fail to.
+      // The process that has the locks may be repairing these blocks, or may fail to.
       const bool left = locked_ && std::ranges::any_of(blocks_, [](const HealedBlock& b) { return b.damaged && !b.mended; });
       const bool once_more = left && locked_out++ == 0;
       if (settled && !repair_under_way_ && !once_more) return std::move(report_);
@@ -82,21 +80,21 @@ class Healer {
   }
 
  private:
-  // Forgets what an attempt has found.
+  // Resets the result before a new attempt.
   void Start() {
     blocks_.clear();
     report_.other_commit = false;
     for (const std::uint64_t index : request_.blocks) blocks_.emplace_back().index = index;
   }
 
-  // The dataset that the file is part of: the file alone, or a set.
+  // The dataset of the file: the file alone, or a set.
   Result<DatasetRef> Resolved() {
     LZY_ASSIGN_OR_RETURN(auto found, ResolvePath(fs_, *self_, request_.path, Resolve::kProtected));
     if (found.size() == 1) return std::move(found[0]);
     return {Code::kUnprotected, fmt::format("{}: stands for {} datasets", request_.path, found.size())};
   }
 
-  // False when somebody wrote or committed meanwhile.
+  // Returns false if another process wrote or committed meanwhile.
   Result<bool> Try(const DatasetRef& dataset) {
     std::vector<std::uint64_t> mended;
     if (request_.write) {
@@ -106,7 +104,7 @@ class Healer {
     LZY_RETURN_IF_ERROR(Open(dataset, /*write=*/false, look));
     report_.other_commit = !IsTheCommit(look);
     if (report_.other_commit) return true;
-    // Busy: somebody commits, and hashes cannot be read any more, or rows change.
+    // kBusy: another process commits, and hashes cannot be read or rows change.
     const Status rebuilt = NoThrow([&]() -> Status {
       LZY_RETURN_IF_ERROR(JudgeAll(look));
       return Rebuild(look);
@@ -139,7 +137,8 @@ class Healer {
     return {Code::kUnprotected, fmt::format("{}: is not part of {}", request_.path, dataset.path)};
   }
 
-  // The block's bytes where they are as committed, in the page cache or on the device. No bytes: `fault`.
+  // The bytes of the block if they are as committed, in the page cache or on the device. Otherwise nullopt, and `fault` says
+  // why.
   Result<std::optional<std::vector<std::uint8_t>>> ReadGood(const BlockStream& stream, std::uint64_t index,
                                                             BlockFault& fault) {
     const BlockPlace place = stream.place(index);
@@ -154,14 +153,14 @@ class Healer {
     return std::optional<std::vector<std::uint8_t>>();
   }
 
-  // Fills in verdicts, bytes, and the rows that are needed for rebuilding (look.bad).
+  // Fills in the verdicts, the bytes, and the rows from which blocks can be rebuilt (look.bad).
   Status JudgeAll(Look& look) {
     Start();
     for (HealedBlock& block : blocks_) LZY_RETURN_IF_ERROR(Judge(look, block));
     return Status::Ok();
   }
 
-  // The order of checks is that of docs/design/repair.md §8. What cannot be judged keeps kNotJudged.
+  // Judges in the order of docs/design/repair.md §8. A block that cannot be judged keeps kNotJudged.
   Status Judge(Look& look, HealedBlock& block) {
     const Layout& layout = *look.in().layout;
     const FileView& file = look.of();
@@ -179,7 +178,7 @@ class Healer {
       return Status::Ok();
     }
     const Layout::DeviceRow at = layout.LocateData(look.file, block.index);
-    // Whatever cannot be read may have been an edit, too.
+    // An unreadable block may have been an edit, too.
     const BlockPlace place = stream.place(block.index);
     const DamageCause cause = CauseOf(file, BlockFault::kHash, {place.offset, place.length});
     repair_under_way_ |= cause == DamageCause::kStale && file.intent && IsOfRepair(*file.intent);
@@ -199,14 +198,14 @@ class Healer {
     return Status::Ok();
   }
 
-  // Whether the file may be right as it is, with another content than the committed one: another sidecar proves that, or
-  // by inode or birth it is another file, and the better part of it is not as committed. Asked once for a look.
+  // True if the file may be right although it differs: another sidecar proves its content, or it is another file by inode or
+  // birth and more than half of it differs. Computed once for each look.
   Result<bool> HoldsOtherContent(Look& look) {
     if (look.other_content) return *look.other_content;
     const FileView& file = look.of();
     const std::string real = FollowLink(fs_, file.path);
     const auto prover = FindProver(fs_, real, file.sidecar_path, options_.key.get());
-    look.other_content = prover.ok() && prover->has_value();  // what cannot be read is proven by nobody
+    look.other_content = prover.ok() && prover->has_value();  // an unreadable content is not proven
     if (*look.other_content || MayBe(file.stat, file.stamp)) return *look.other_content;
     const std::uint64_t blocks = look.in().layout->data_blocks(look.file);
     std::uint64_t bad = 0;
@@ -218,7 +217,7 @@ class Healer {
     return *look.other_content;
   }
 
-  // Whether an intent names any data of the row.
+  // True if an intent covers any data of the row.
   bool InChange(const Look& look, const RowId& row) const {
     const Layout& layout = *look.in().layout;
     return std::ranges::any_of(layout.group(row.group), [&](std::uint32_t device) {
@@ -229,8 +228,8 @@ class Healer {
     });
   }
 
-  // What else of the row is bad; adds that to the findings. Each other block of the row is read and compared, since it
-  // is a source or is lost, too.
+  // Reads and compares the other blocks of the row: each is either a source or also lost. Adds the lost ones to the
+  // findings.
   Result<Look::Bad> LookAtRow(Look& look, const Layout::DeviceRow& at) {
     const Layout& layout = *look.in().layout;
     const RowStreams streams = StreamsOf(look.in());
@@ -261,7 +260,7 @@ class Healer {
     return bad;
   }
 
-  // Rebuilds in memory the damaged blocks that parity can give back.
+  // Rebuilds the damaged blocks that parity can rebuild, in memory.
   Status Rebuild(const Look& look) {
     if (look.bad.empty()) return Status::Ok();
     const Layout& layout = *look.in().layout;
@@ -274,7 +273,7 @@ class Healer {
       LZY_ASSIGN_OR_RETURN(auto plan, plans.Rebuild(row.group, row.unit_row, bad.devices, wanted));
       runs.push_back({row.group, row.unit_row, row.slice, 1, std::move(plan)});
     }
-    // A difference means that somebody writes: the attempt is void.
+    // A difference means that a process writes, so the attempt is void.
     const auto take = [&](const RowBlock& block, ByteSpan bytes) {
       HealedBlock& healed = *std::ranges::lower_bound(blocks_, block.place.index, {}, &HealedBlock::index);
       healed.verdict = Verdict::kAsCommitted;
@@ -283,46 +282,46 @@ class Healer {
     return RebuildInMemory(context_, layout, streams, *self_, std::vector<int>(layout.devices(), 0), runs, request_.path, take);
   }
 
-  // Mends under the locks, as lzy-verify --repair does. Returns the blocks that were mended; none, and no failure,
-  // where that cannot be done now. The first look is without locks. The second one is under them, since the first may
-  // be out of date by then.
+  // Repairs the file under the locks, as lzy-verify --repair does. Returns the blocks that were repaired; none, without an
+  // error, if that is not possible now. Looks first without the locks, then again with them, because the first look may be
+  // out of date.
   Result<std::vector<std::uint64_t>> MendOnDisk(const DatasetRef& dataset) {
     std::vector<std::uint64_t> mended;
     Look look;
     LZY_RETURN_IF_ERROR(Open(dataset, /*write=*/false, look));
     if (!IsTheCommit(look)) return mended;
     LZY_RETURN_IF_ERROR(JudgeAll(look));
-    if (look.bad.empty()) return mended;  // nobody's locks are taken for nothing
+    if (look.bad.empty()) return mended;  // take no locks without need
     look = Look();
     const Status opened = Open(dataset, /*write=*/true, look);
     locked_ = opened.code() == Code::kBusy;
     if (!opened.ok() || !IsTheCommit(look) || HasIntent(look)) return mended;
     LZY_RETURN_IF_ERROR(JudgeAll(look));
-    if (look.bad.empty()) return mended;  // whoever had the locks has mended it
+    if (look.bad.empty()) return mended;  // the previous holder of the locks has repaired it
     Order(look.findings);
     LZY_RETURN_IF_ERROR(TellOthersContent(context_, look.view, look.findings));  // of the other members, too
     DatasetReport report;
     Describe(look.view, look.findings, report);
     const Status done = Mend(context_, look.view, look.findings, {}, report);
-    repair_under_way_ |= done.code() == Code::kBusy;  // somebody else's, who had the lock when the file was looked at
+    repair_under_way_ |= done.code() == Code::kBusy;  // another process had the lock when the file was examined
     if (!done.ok()) return mended;
     for (const auto& [index, bad] : look.bad) mended.push_back(index);
     return mended;
   }
 
-  // The caller knows the blocks of one commit only.
+  // True if the dataset still has the commit whose leaves the caller knows.
   bool IsTheCommit(const Look& look) const {
     const Superblock& now = look.view.superblock;
     return request_.generation == 0 || (now.uuid == request_.uuid && now.generation == request_.generation);
   }
 
-  // Whoever mends a file in which an epoch is open leaves it with another mtime, so that nobody could judge it any
-  // more; and whoever finishes a repair that broke off makes rot of the edits since.
+  // True if any intent is set. A repair changes the mtime, after which writes of an open epoch could not be judged any more.
+  // And finishing an interrupted repair would make edits since then look like rot.
   static bool HasIntent(const Look& look) {
     return std::ranges::any_of(look.in().files, [](const FileView& f) { return f.intent.has_value(); });
   }
 
-  // Blocks of one row may have been looked at for several others of it.
+  // Sorts, and removes duplicates: a block may have been examined for several blocks of its row.
   static void Order(Findings& findings) {
     for (FileFindings& file : findings.files | std::views::join) {
       for (auto* list : {&file.data, &file.parity}) {
@@ -333,8 +332,7 @@ class Healer {
     }
   }
 
-  // Bytes that have their committed hash are right whatever happened meanwhile. Every other verdict needs a file that
-  // stood still.
+  // Bytes that have their committed hash are right in any case. Every other verdict needs a file that did not change.
   bool ChangedMeanwhile(const Look& look) const {
     const auto right = [](const HealedBlock& b) { return b.verdict == Verdict::kAsCommitted && !b.damaged; };
     if (std::ranges::all_of(blocks_, right)) return false;
@@ -351,7 +349,7 @@ class Healer {
   HealReport report_;
   std::vector<HealedBlock>& blocks_ = report_.blocks;
   bool repair_under_way_ = false;
-  bool locked_ = false;  // out, by somebody who writes
+  bool locked_ = false;  // another process has the locks
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
 #pragma once
-// Single blocks of a protected file given back as they were committed: what option verify-reads needs (docs/design/repair.md
+// Gives single blocks of a protected file back as they were committed, for option verify-reads (docs/design/repair.md §9
 // "Verified reads").
 //
-// romio_hooks/disk/read_check finds blocks that a read returned and that do not have their leaf, and asks here.
-// Everything else is the same code as for repairs: Examine's checks, CauseOf, RebuildRows, Mend. Invariant: bytes with
-// the verdict kAsCommitted have the leaf of the commit that the caller knows, whoever writes meanwhile.
+// romio_hooks/disk/read_check calls HealBlocks with blocks that a read returned and that do not have their leaf. The checks
+// and the repair are those of Examine, CauseOf, RebuildRows and Mend. Invariant: bytes with the verdict kAsCommitted have
+// the leaf of the commit that the caller knows, whatever other processes write meanwhile.
 
 #include <cstdint>
 #include <string>
@@ -17,43 +17,49 @@
 
 namespace lzy {
 
-/// One block of the request: what is known of it now.
+/// The result for one block of the request.
 struct HealedBlock {
   enum class Verdict {
-    kAsCommitted,  ///< `bytes` is what was committed
-    kNotJudged,    ///< edited, or in a row that somebody may be changing: nobody but its writer knows what is right
-    kLost,         ///< damaged, and it cannot be had from here: `why`
+    kAsCommitted,  ///< `bytes` has the committed content
+    kNotJudged,    ///< edited, or in a row that a program may be changing: lzy does not know what is right
+    kLost,         ///< damaged, and this process cannot rebuild it; `why` has the reason
   };
-  std::uint64_t index = 0;  ///< of the data's blocks
+  std::uint64_t index = 0;  ///< number of the block in the data
   Verdict verdict = Verdict::kNotJudged;
   std::vector<std::uint8_t> bytes;
-  bool damaged = false;  ///< the file had something else there, past the page cache too (kAsCommitted)
-  bool mended = false;   ///< and has it no more
+  bool damaged = false;  ///< the block was damaged in the file, not only in the page cache
+  bool mended = false;   ///< the block was repaired in the file
   std::string why;
 };
 
 struct HealRequest {
-  std::string path;                   ///< the data file, a shared one or a set's member
-  std::uint64_t inode = 0;            ///< what is not this file (0: whichever has the name) is not judged
-  Uuid uuid{};                        ///< nor what another commit than this is said of: the caller knows no other blocks
-  std::uint64_t generation = 0;
+  std::string path;                   ///< the data file: a shared file, or a member of a set
+  std::uint64_t inode = 0;            ///< if not 0: a file with another inode is refused (kUnprotected)
+  Uuid uuid{};                        ///< blocks are judged only if the sidecar still has this uuid and generation
+  std::uint64_t generation = 0;       ///< 0: any commit
   std::vector<std::uint64_t> blocks;  ///< ascending
-  bool write = false;                 ///< mend on disk what is damaged, if the locks can be had within options.timeout_seconds
-  bool patient = true;                ///< wait, some seconds at most, for a repair by somebody else that is under way
+  bool write = false;                 ///< repair damaged blocks in the file, if the locks are free within options.timeout_seconds
+  bool patient = true;                ///< wait some seconds for the repair of another process
 };
 
 struct HealReport {
   std::vector<HealedBlock> blocks;  ///< in the order of HealRequest::blocks
-  bool other_commit = false;        ///< nothing was judged, since another commit than the caller's counts
-  bool gave_up_waiting = false;     ///< a repair's note stands, but nobody brings it to an end
+  bool other_commit = false;        ///< nothing was judged, because the dataset has another commit now
+  bool gave_up_waiting = false;     ///< a repair intent is set, but no process has finished the repair
 };
 
-/// Reads the blocks, again past the page cache where they are not as committed, and rebuilds what is damaged from the
-/// rows: of a set, from those members that this process sees. Judges as Verify does; rows of which an intent names any
-/// block, and files that differ from their stamp, are not judged. Nor is a file of another inode or birth (put back from a
-/// backup, or another one in its place) if half of its blocks differ, nor content that another sidecar proves. Nothing is written while any intent is set, a
-/// repair's that broke off included: its mtime tells edits made since. Local: one process alone does it. Fails where
-/// the dataset cannot be looked at.
+/// Reads the blocks, and reads those that differ again from the device. Rebuilds damaged blocks from their rows; of a set,
+/// from the members that this process sees. Local: one process does all of it. Fails if the dataset cannot be opened or
+/// read.
+///
+/// Judges as Verify does. Not judged are:
+///  - rows in which an intent covers any block;
+///  - files that differ from their stamp;
+///  - a file with another inode or birth, if more than half of its blocks differ;
+///  - a file whose content another sidecar proves.
+///
+/// Nothing is written while any intent is set, also that of an interrupted repair: the mtime is then the only sign of later
+/// edits.
 Result<HealReport> HealBlocks(FileSystem& fs, const Options& options, const HealRequest& request);
 
 }  // namespace lzy

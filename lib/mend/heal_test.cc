@@ -1,4 +1,4 @@
-// Blocks given back as they were committed: random damage, and an oracle that knows what was there.
+// Heals blocks after random damage. An oracle knows the committed content.
 #include "mend/heal.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 
 using Verdict = HealedBlock::Verdict;
 
-/// A protected dataset whose blocks are rotten here and there, and how many of each row.
+/// A protected dataset with rot in random blocks; counts the rotten blocks of each row.
 class Damaged {
  public:
   Damaged(Rng& rng, Sample sample) : rng_(rng), sample_(std::move(sample)), self_(SelfCommunicator()) {
@@ -37,7 +37,7 @@ class Damaged {
     for (const std::string& path : sample_.files) committed_[path] = {ReadFile(path), MtimeOf(path)};
   }
 
-  /// One block of data or parity.
+  /// Corrupts one block of data or parity.
   void RotOne() {
     const std::size_t e = Below(rng_, view_.ensembles.size());
     const Ensemble& ensemble = view_.ensembles[e];
@@ -81,7 +81,7 @@ class Damaged {
     const auto hit = hit_.find({e, row.group, row.unit_row, row.slice});
     return hit == hit_.end() || hit->second.size() <= layout.parity();
   }
-  /// All of its row is.
+  /// Records that all data blocks of the row of this block were repaired.
   void NoteMended(const std::string& path, std::uint64_t index) {
     const auto [e, f] = Of(path);
     const Layout& layout = *view_.ensembles[e].layout;
@@ -163,7 +163,7 @@ TEST_P(Heal, ReturnsTheCommittedBytes) {
         ASSERT_EQ(block.verdict, Verdict::kAsCommitted);
         EXPECT_EQ(block.bytes, damaged.Committed(path, block.index));
         EXPECT_EQ(block.damaged, rotten);
-        // Of a dataset that cannot be mended nothing is written.
+        // If a dataset cannot be repaired, nothing of it is written.
         EXPECT_EQ(block.mended, rotten && write && !any_lost);
         healed += rotten;
         mended += block.mended;
@@ -233,7 +233,7 @@ TEST_F(HealOne, AnEditIsNoDamage) {
 TEST_F(HealOne, BlocksOfAnOpenEpochAreNotJudged) {
   const auto begun = BeginEpoch(PosixFileSystem(), options_, path_, "");
   ASSERT_OK(begun);
-  RotBlock(1);  // as a colleague's write looks whose mtime is not there yet
+  RotBlock(1);  // like a write by another rank before its mtime is known
   const Bytes written = ReadFile(path_);
   EXPECT_EQ(HealBlock(1).verdict, Verdict::kNotJudged);
   EXPECT_EQ(ReadFile(path_), written);

@@ -5,37 +5,37 @@
 #include "encode/rebuild.h"
 #include "mend/mend_plan.h"
 
-// Two agreements: on what each rank supposes, and on whether the blocks that Mend will not read are sound. One rank
-// that says no stops all of them, and Examine takes over.
+// Ranks agree twice: on what each rank assumes, and on whether the blocks that Mend will not read are sound. If one rank
+// disagrees, all of them stop, and Examine takes over.
 
 namespace lzy {
 namespace {
 
-// As it was committed, as far as its metadata tell the rank that has it open.
+// True if the file is as committed, judged by its metadata.
 bool LooksSound(const FileView& file, const Layout& layout, std::uint32_t f) {
   return file.present && file.stat.size == layout.file_size(f) && CauseOf(file, BlockFault::kHash, {0, 1}) == DamageCause::kHash;
 }
 
-/// `own`: this rank has it open, so it can tell more.
+/// True if the sidecar is usable and no intent is set. If this rank has it open (`own`), also all copies must be whole.
 bool HasWholeSidecar(const FileView& file, bool own) {
   if (!file.sidecar_usable() || file.intent) return false;
   return !own || (file.sidecar != nullptr && file.sidecar->damage().empty() && file.sidecar->knows_all_leaves());
 }
 
-// Neither data nor sidecar: a member whose whole device was lost.
+// True if there is neither data nor a sidecar: the whole device was lost.
 bool HasNoTrace(const FileView& file) {
   return !file.present && file.fault == SidecarFault::kMissing;
 }
 
-// Supposes losses from metadata, plans with them, and reads only what the plan will not read anyway. All ranks end
-// with the same answer.
+// Assumes losses from metadata, plans their repair, and reads only the blocks that the plan will not read. All ranks get the
+// same answer.
 class Assumption {
  public:
   Assumption(const Context& context, const DatasetView& view) : context_(context), view_(view) {}
 
   Result<std::optional<Findings>> Make(const MendRequest& request) {
     Findings findings;
-    // Each rank supposes alone. One that sees an obstacle stops all.
+    // Each rank assumes alone. One rank that sees an obstacle stops all.
     bool possible = false;
     MendPlan plan;
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
@@ -47,7 +47,7 @@ class Assumption {
     }));
     LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, context_.comm.AllReduceMax(possible ? 0 : 1));
     if (obstacles != 0) return std::optional<Findings>();
-    // Blocks that are sources are held to their hashes while they are used. The others are checked here.
+    // Sources are compared with their hashes when they are used. The other blocks are checked here.
     bool sound = true;
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
       for (std::size_t e = 0; e < view_.ensembles.size() && sound; ++e) {
@@ -62,7 +62,7 @@ class Assumption {
  private:
   bool Own(const FileView& file) const { return file.owner == context_.comm.rank(); }
 
-  // False where something else is wrong, or nothing.
+  // Returns false if something else is wrong, or nothing.
   bool Suppose(Findings& findings) const {
     bool any = false;
     if (!view_.unknown_ranks.empty() || view_.IsPartial()) return false;
@@ -78,7 +78,7 @@ class Assumption {
           continue;
         }
         if (file.present || (!has_sidecar && !HasNoTrace(file))) return false;
-        // A directory that has to be made is not taken back when something else turns out to be lost too.
+        // A directory that is made for a member is not removed again if more turns out to be lost.
         if (Own(file) && !context_.fs.Stat(DirectoryOf(file.path)).ok()) return false;
         any = true;
         if (layout.data_blocks(f) > 0) files[f].data.push_back({0, layout.data_blocks(f), BlockFault::kMissing, false});
@@ -91,7 +91,8 @@ class Assumption {
     return any;
   }
 
-  // Blocks of this rank's files that are sources of nothing: of rows that have lost none, or more than enough.
+  // Checks the blocks of this rank's files that are not sources: those of rows without a loss, and those that a rebuild does
+  // not need.
   Result<bool> RestIsSound(const Ensemble& ensemble, const EnsemblePlan& plan) const {
     const Layout& layout = *ensemble.layout;
     std::vector<std::vector<bool>> data(ensemble.files.size()), parity(ensemble.files.size());

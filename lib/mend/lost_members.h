@@ -1,10 +1,10 @@
 #pragma once
-// The loss that restores are mostly for: whole members of a set, with all others as they were committed. Then the
-// survivors need be read only once, as sources of what is rebuilt, each of which is held to its hash anyway; and not
-// before that, too, to find out what is wrong with them.
+// Speeds up the most frequent restore: whole members of a set are gone, and all others are as committed. Then the survivors
+// are read only once: Mend reads them as sources and compares each block with its hash, and Examine does not read them
+// before.
 //
-// Restore asks here before it examines (engine/verify.cc). Invariant: nothing is believed for long. What is assumed
-// here and is wrong makes a source or a root fail in Mend, before any file has got its name.
+// Restore calls this before Examine (engine/verify.cc). Invariant: a wrong assumption does no harm. It makes a source or a
+// root fail in Mend before any file gets its final name.
 
 #include <optional>
 
@@ -12,9 +12,9 @@
 
 namespace lzy {
 
-/// What Examine would find if members (or their data files) were missing and all else were sound, which is what the
-/// metadata say; nothing read but what Mend, by these findings, will not read itself, and that is sound. None where
-/// the metadata, or those blocks, say otherwise: then only Examine can tell. Collective.
+/// Returns what Examine would find if only members (or their data files) were missing, judged by metadata. Reads only the
+/// blocks that Mend will not read as sources, and checks them. nullopt if the metadata or these blocks show anything else;
+/// then call Examine. Collective.
 Result<std::optional<Findings>> AssumeOnlyMembersLost(const Context& context, const DatasetView& view,
                                                       const MendRequest& request);
 

@@ -17,13 +17,12 @@
 #include "sidecar/names.h"
 #include "sidecar/scratch.h"
 
-// First pass of a repair (mend/mender.h): planning, opening what is written, rebuilding, reading back.
+// The first pass of a repair (mend/mender.h): plans, opens the outputs, rebuilds, reads back.
 
 namespace lzy {
 namespace {
 
-// Of the hashes that are to be computed again, those that some copy of the sidecar has are there already. A leaf of
-// zeros is one that no copy of the sidecar has.
+// Keeps the leaves that some copy of the sidecar has. A leaf of zeros is in no copy.
 void KeepKnownLeaves(const Tree& parity, FileMend& mend) {
   for (std::uint64_t i = 0; i < parity.leaf_count(); ++i) {
     const Hash leaf = parity.leaf(i);
@@ -31,12 +30,13 @@ void KeepKnownLeaves(const Tree& parity, FileMend& mend) {
   }
 }
 
-// Parts repeat the metadata, so they are opened also if only metadata are healed.
+// Parts contain the metadata, so they are opened also if only metadata are repaired.
 bool WritesParts(const FileView& file, const FilePlan& plan) {
   return !file.part_paths.empty() && (plan.parity_in_place || plan.heal_metadata);
 }
 
-// Sources that the replica has are read there; or, if it is elsewhere, where they were copied to. True if there are any.
+// Makes streams read blocks of the replica from there, or, if it is on another node, from where they were copied to. Returns
+// true if there are any such blocks.
 bool UseReplica(const Ensemble& ensemble, const std::vector<FileFindings>& findings, const std::vector<FileMend>& mends, RowStreams& streams,
                 std::vector<std::unique_ptr<PatchedFile>>& patched) {
   bool any = false;
@@ -56,7 +56,7 @@ bool UseReplica(const Ensemble& ensemble, const std::vector<FileFindings>& findi
   return any;
 }
 
-// Parity goes to the file of `sidecar`, of which `file` is this rank's handle.
+// Writes parity to `sidecar`, through this rank's handle `file`.
 void PutParityInto(const Sidecar& sidecar, File& file, FileMend& mend) {
   mend.out->parity.file = &file;
   mend.out->parity.base = sidecar.ParityFileOffset(0);
@@ -72,8 +72,8 @@ std::vector<ByteRange> Merged(const std::vector<ByteRange>& ranges) {
   return merged;
 }
 
-// Collective calls are the same on all ranks whatever fails: InEachEnsemble goes through all ensembles and agrees at
-// the end. Only then is it known whether anything may get its name.
+// InEachEnsemble goes through all ensembles and agrees at the end, so all ranks make the same collective calls whatever
+// fails. Only after that may files get their names.
 Status Mender::Run() {
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return Plan(); }));
   if (plan_.beyond && !request_.salvage) {
@@ -81,9 +81,9 @@ Status Mender::Run() {
             fmt::format("{}: rows have lost more blocks than parity {} can mend; nothing was written", view_.ref.path,
                         view_.superblock.parity)};
   }
-  // Nothing that was built aside gets its name before all of it is right.
+  // No new file gets its name before all files are right.
   std::vector<Status> rebuilt(view_.ensembles.size());
-  (void)InEachEnsemble([&](std::size_t e) { return rebuilt[e] = OpenEnsemble(e); });  // told by what follows
+  (void)InEachEnsemble([&](std::size_t e) { return rebuilt[e] = OpenEnsemble(e); });  // the next steps return the failures
   CopyFromReplica(rebuilt);
   Status status = InEachEnsemble([&](std::size_t e) {
     if (rebuilt[e].ok()) rebuilt[e] = RebuildEnsemble(e);
@@ -92,7 +92,7 @@ Status Mender::Run() {
   if (status.ok()) {
     status = InEachEnsemble([&](std::size_t e) { return FinishEnsemble(e, /*only_in_place=*/false); });
   } else {
-    // What was mended in place in other groups is mended.
+    // Repairs in place in other groups are finished all the same.
     (void)InEachEnsemble(
         [&](std::size_t e) { return rebuilt[e].ok() ? FinishEnsemble(e, /*only_in_place=*/true) : Status::Ok(); });
   }
@@ -120,11 +120,11 @@ Status Mender::Plan() {
   return Status::Ok();
 }
 
-// First pass. Every step is agreed on by the ranks of the group before the next one begins: blocks must not be written
-// where a file could not be opened.
+// The ranks of the group agree on each step before the next one, because no block may be written if a file could not be
+// opened.
 Status Mender::OpenEnsemble(std::size_t e) {
   Ensemble& ensemble = view_.ensembles[e];
-  // Before any note of a repair is set. A file that cannot be written was opened for reading.
+  // Checks before any intent is set whether files can be written. OpenData opens a file that cannot be written for reading.
   LZY_RETURN_IF_ERROR(ForEachFile(ensemble, [&](std::uint32_t f) {
     const FilePlan& plan = *mends_[e][f].plan;
     const bool writes = Writer(ensemble.files[f]) && (plan.data_in_place || plan.cut_tail);
@@ -147,8 +147,8 @@ Status Mender::RebuildEnsemble(std::size_t e) {
   return GatherComputed(ensemble, e, comm);
 }
 
-// Order matters. The target is checked for changes after its lock is held and before anything is opened for writing.
-// The note of a repair comes last, because from then on differing blocks count as damage.
+// Order matters. Changes of the target are looked for after its lock is held, and before anything is opened for writing. The
+// intent of the repair comes last, because from then on differing blocks count as damage.
 Status Mender::OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   FileView& file = ensemble.files[f];
   FileMend& mend = mends_[e][f];
@@ -165,18 +165,18 @@ Status Mender::OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   if (NeedsOwn(file, *mend.plan)) LZY_RETURN_IF_ERROR(MakeOwn(file, mend));
   LZY_RETURN_IF_ERROR(OpenDataOutput(file, mend, ensemble.layout->file_size(f)));
   LZY_RETURN_IF_ERROR(OpenParityOutput(ensemble, f, mend));
-  // Where edits stay, the note that a repair is going on would make rot of them; and so it would of what somebody
-  // writes in an epoch that may be going on.
+  // If edits stay, the intent of a repair would turn them into damage. It would do the same to what a program writes in an
+  // open epoch.
   if ((mend.plan->data_in_place || mend.plan->cut_tail) && file.sidecar && !mend.plan->edits_left && !InEpoch(file)) {
     LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(NewIntent(kIntentRepair, Merged(mend.plan->changed))));
   }
   return Status::Ok();
 }
 
-// Whatever else has the name of a lost file is somebody's doing. It is not replaced.
+// Anything else that has the name of a lost file is there on purpose, and is not replaced.
 Status Mender::MakeWayFor(const FileView& file) {
   const auto there = context_.fs.Stat(file.path, /*follow=*/false);
-  // This node may be late to see that another one has removed it: an open asks the server.
+  // This node may not know yet that another one has removed it; an open asks the server.
   const bool nothing = there.ok() && (context_.fs.Stat(file.path).status().code() == Code::kNotFound ||
                                       (there->type == FileStat::Type::kRegular &&
                                        context_.fs.Open(file.path, OpenMode::kRead, /*follow=*/false).status().code() == Code::kNotFound));
@@ -203,8 +203,8 @@ bool Mender::NeedsOwn(const FileView& file, const FilePlan& plan) const {
   return identity.Is(Identity::Kind::kProven) || (file.stat.links > 1 && !MayBe(file.stat, file.stamp));
 }
 
-// The copy has its name before anything is written to it. A crash leaves what was there, under its name or one more; where there are no
-// hard links, for a moment under that one alone.
+// The copy gets its name before anything is written to it. After a crash, the original is there under its name or one more
+// name. Without hard links, it may have only the other name for a moment.
 Status Mender::MakeOwn(FileView& file, FileMend& mend) {
   const std::string temporary = NewDataPath(mend.target);
   const Status made = MakeCopy(file, temporary);
@@ -224,7 +224,7 @@ Status Mender::MakeOwn(FileView& file, FileMend& mend) {
   return context_.fs.SyncDirectory(DirectoryOf(mend.target));
 }
 
-// What cannot be read is a hole in the copy: it is among the blocks that are rebuilt.
+// Unreadable bytes become a hole in the copy. They are among the blocks that are rebuilt.
 Status Mender::MakeCopy(const FileView& file, const std::string& temporary) {
   if (Status removed = context_.fs.Remove(temporary); !removed.ok() && removed.code() != Code::kNotFound) return removed;
   LZY_ASSIGN_OR_RETURN(auto own, context_.fs.Open(temporary, OpenMode::kCreateNew, /*follow=*/false, 0600));
@@ -236,36 +236,35 @@ Status Mender::MakeCopy(const FileView& file, const std::string& temporary) {
   return own->Sync();
 }
 
-// A temporary file left by a restore that was killed is removed first. The file has its full size from the start, so
-// blocks can be written in any order and zeros need not be written at all.
+// First removes the temporary file of a restore that was killed. The new file has its full size from the start, so blocks
+// can be written in any order, and zeros need not be written.
 Status Mender::OpenDataOutput(FileView& file, FileMend& mend, std::uint64_t size) {
   mend.out->data.file = file.data.get();
   if (!mend.plan->rebuild_data) return Status::Ok();
   const std::string temporary = NewDataPath(mend.target);
-  LZY_RETURN_IF_ERROR(context_.fs.MakeDirectories(DirectoryOf(mend.target)));  // of what a symbolic link names
+  LZY_RETURN_IF_ERROR(context_.fs.MakeDirectories(DirectoryOf(mend.target)));  // the directory that a symbolic link leads to
   if (Status removed = context_.fs.Remove(temporary); !removed.ok() && removed.code() != Code::kNotFound) return removed;
   LZY_ASSIGN_OR_RETURN(mend.new_data, context_.fs.Open(temporary, OpenMode::kCreateNew, /*follow=*/false, 0600));
-  (void)mend.new_data->Lock();  // tells lzy-info --prune that it is no debris; without locks it is never pruned
+  (void)mend.new_data->Lock();  // so that lzy-info --prune does not remove it
   LZY_RETURN_IF_ERROR(mend.new_data->Truncate(size));
   mend.out->data.file = mend.new_data.get();
   return Status::Ok();
 }
 
-// The sidecar that is made again gets the name of its file. One of another dataset or member that is there, because files or sidecars
-// were moved, may be the last to know what it was made for.
+// The new sidecar gets the name of its file. If files or sidecars were moved, a sidecar of another dataset or member may
+// have this name. It may be the only record of what its file contained.
 Result<bool> Mender::HasForeignOccupant(const FileView& file, const FileMend& mend) const {
   LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(mend.target));
   const auto peek = PeekSidecar(context_.fs, own);
   const bool its_own = peek.ok() && peek->uuid == view_.superblock.uuid && peek->rank == file.rank;  // of an older commit
   const bool foreign = !request_.force && peek.ok() && peek->committed && !its_own;
   if (!foreign || !file.identity.Is(Identity::Kind::kProven)) return foreign;
-  // Without that sidecar, nothing would prove what the file holds that is there.
+  // That sidecar is the only proof of the present content of the file.
   return Status(Code::kIo, fmt::format("{}: it is the sidecar of another file or set, and may be the last to know what that was; so {} was "
                                        "not restored. If files exchanged their names, rename them back, then restore again", own, file.path));
 }
 
-// Parity goes to one of three places: a sidecar that is made again, parts in device directories, or the sidecar that
-// is there.
+// Parity is written to a new sidecar, to parts in device directories, or to the existing sidecar.
 Status Mender::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& mend) {
   FileView& file = ensemble.files[f];
   if (mend.plan->rebuild_sidecar) {
@@ -274,7 +273,7 @@ Status Mender::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& m
     LZY_ASSIGN_OR_RETURN(mend.sets_aside, HasForeignOccupant(file, mend));
     LZY_ASSIGN_OR_RETURN(mend.new_sidecar,
                          Sidecar::Create(context_.fs, NewSidecarPath(mend.target), FreshContents(ensemble, f), *like));
-    (void)mend.new_sidecar->file().Lock();  // as the data
+    (void)mend.new_sidecar->file().Lock();  // as in OpenDataOutput
     PutParityInto(*mend.new_sidecar, mend.new_sidecar->file(), mend);
     const std::uint64_t size = ensemble.layout->parity_size(f);
     return size > 0 ? mend.out->parity.file->Truncate(mend.out->parity.base + size) : Status::Ok();
@@ -291,7 +290,7 @@ Status Mender::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& m
   return Status::Ok();
 }
 
-// An empty path stands for a part that is left out.
+// An empty path means that the part is skipped.
 std::vector<std::string> Mender::PartsToMend(const FileView& file) {
   std::vector<std::string> paths = file.part_paths;
   for (std::size_t d = 0; d < paths.size(); ++d) {
@@ -300,7 +299,7 @@ std::vector<std::string> Mender::PartsToMend(const FileView& file) {
   return paths;
 }
 
-// Only of parts that were damaged, and each reason once: two parts of one lost disk have the same.
+// Warns only of damaged parts, and of each reason once: several parts of one lost disk have the same reason.
 void Mender::WarnOfParts() {
   if (!shared()) return;
   std::set<std::string> told;
@@ -319,18 +318,19 @@ Status Mender::OpenItsParts(const FileView& file, FileMend& mend) {
   return Status::Ok();
 }
 
-// Rank 0 has made files and parts in OpenOutputs. The others open them by name, after all have agreed that it worked.
+// Rank 0 has created files and parts in OpenOutputs. The other ranks open them by name, after all ranks agreed that it
+// succeeded.
 Status Mender::OpenSharedOutputs(Ensemble& ensemble, std::size_t e) {
   FileMend& mend = mends_[e][0];
   FileView& file = ensemble.files[0];
-  // By name alone, a rank on another node might open the file that has been set aside (MakeOwn).
+  // Compares the files, because a rank on another node might open the one that MakeOwn has set aside.
   FileStat theirs = file.stat;
   if (mend.plan->data_in_place || mend.plan->cut_tail) LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, theirs));
   return AgreeOn(comm_, [&]() -> Status {
     if (comm_.rank() == 0 || !mend.plan->any()) return Status::Ok();
     if (NeedsOwn(file, *mend.plan)) {
       LZY_ASSIGN_OR_RETURN(const FileStat mine, file.data->StatAtOpening());
-      const bool by_inode = mine.inode == file.stat.inode;  // what rank 0 saw
+      const bool by_inode = mine.inode == file.stat.inode;  // file.stat is that of rank 0
       LZY_ASSIGN_OR_RETURN(file.data, OpenSame(context_.fs, mend.target, theirs, by_inode, OpenMode::kReadWrite));
     }
     mend.out->data.file = file.data.get();
@@ -348,15 +348,15 @@ Status Mender::OpenSharedOutputs(Ensemble& ensemble, std::size_t e) {
   });
 }
 
-// Two ways, as in encoding: each rank alone over rows of its own, if it sees all files; else all ranks together, row by
-// row. Callbacks are the same for both.
+// If a rank sees all files, it rebuilds rows of its own; otherwise all ranks work together row by row. Both ways use the
+// same callbacks.
 Status Mender::ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& comm, MendGuests& guests) {
   const Layout& layout = *ensemble.layout;
   RowStreams streams = StreamsOf(ensemble);
   std::vector<std::unique_ptr<PatchedFile>> patched;
   const bool from_replica = UseReplica(ensemble, findings_.files[e], mends_[e], streams, patched);
-  // Each source is held to its hash again when it is read for rebuilding. It was right when it was examined, but a
-  // survivor may have rotted or been written since, and a wrong source makes wrong blocks.
+  // Compares each source with its hash again when it is read for rebuilding. It may have rotted or changed since it was
+  // examined, and a wrong source makes wrong blocks.
   const auto source = [&](const RowBlock& block, ByteSpan bytes) -> Status {
     if (IsAsCommitted(streams.of(layout, block), block.place.index, bytes)) return Status::Ok();
     const FileView& file = ensemble.files[layout.HolderOf(block.parity, block.device)];
@@ -367,7 +367,7 @@ Status Mender::ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& c
   const auto target = [&](std::span<const RowBlock> blocks, ByteSpan bytes) -> Status {
     return WriteBlocks(mends_[e][layout.HolderOf(blocks[0].parity, blocks[0].device)], blocks, bytes);
   };
-  // On one node, ranks open the members of each other and deal the rows. Then no block travels.
+  // On one node, ranks open each other's members and divide the rows. Then no block travels.
   const std::span<const RowRun> runs = plan_.ensembles[e].runs;
   // Only the owner of a member has its replica open.
   bool all_here = shared();
@@ -408,7 +408,7 @@ void Mender::CopyFromReplica(const std::vector<Status>& opened) {
 }
 
 Status Mender::CopyPart(std::size_t e, Caller* caller) {
-  constexpr unsigned kLeastAsking = 8;  // whoever waits for another rank needs no core
+  constexpr unsigned kLeastAsking = 8;  // a thread that waits for another rank needs no core
   Ensemble& ensemble = view_.ensembles[e];
   const Layout& layout = *ensemble.layout;
   const std::vector<RowBlock>& all = plan_.ensembles[e].from_replica;
@@ -420,7 +420,7 @@ Status Mender::CopyPart(std::size_t e, Caller* caller) {
     if (here == readers.end()) return Status::Ok();
     part = PartOf(all.size(), static_cast<int>(here - readers.begin()), static_cast<int>(readers.size()));
   }
-  std::map<std::uint32_t, std::unique_ptr<File>> elsewhere;  // by file
+  std::map<std::uint32_t, std::unique_ptr<File>> elsewhere;  // by file of the layout
   for (std::uint64_t i = part.begin; i < part.end; ++i) {
     const std::uint32_t f = layout.file_of(all[i].device);
     const FileView& file = ensemble.files[f];
@@ -448,12 +448,12 @@ Status Mender::CopyPart(std::size_t e, Caller* caller) {
       if (context_.progress) context_.progress("copy", done, (part.end - part.begin) * layout.block_size());
     }
   });
-  // Ranks that have no replica open read what was copied here.
+  // Ranks without an open replica read these blocks from here.
   if (status.ok() && shared() && !request_.replica->IsSeenByAll(comm_)) status = mends_[e][0].out->data.file->Sync();
   return status;
 }
 
-// A second reading is from the device, since a page in memory may be wrong.
+// The second read is from the device, because a page in memory may be wrong.
 Status Mender::CopyBlock(FileMend& mend, File& replica, const BlockStream& expected, const RowBlock& block,
                          AlignedBuffer& buffer) {
   const MutableByteSpan bytes(buffer.data(), block.place.length);
@@ -465,8 +465,7 @@ Status Mender::CopyBlock(FileMend& mend, File& replica, const BlockStream& expec
   return {Code::kBusy, fmt::format("{}: block {} was right when it was checked and is not any more; it was not taken", replica.path(), block.place.index)};
 }
 
-// Only leaves that nothing recorded are gathered. The owner needs all of them for the root, which is the proof of the
-// whole file.
+// Gathers only leaves that were not recorded. The owner needs all of them for the root, which proves the whole file.
 Status Mender::GatherComputed(Ensemble& ensemble, std::size_t e, Communicator& comm) {
   if (comm.size() == 1) return Status::Ok();
   const std::vector<int> owner = shared() ? std::vector<int>{0} : OwnersIn(ensemble, comm);
@@ -482,18 +481,18 @@ Status Mender::GatherComputed(Ensemble& ensemble, std::size_t e, Communicator& c
   return Agree(comm, gathered);
 }
 
-// With the key that was given. A sidecar that is not sealed with it was not used (OpenMember), so what is expected was
-// made with it.
+// Uses the key of the options. OpenMember rejects a sidecar that is not sealed with it, so the expected leaves were made
+// with it.
 Hash Mender::LeafOfBlock(const RowBlock& block, ByteSpan bytes) const {
   return LeafHash(context_.options.key.get(), block.parity ? HashTag::kParityLeaf : HashTag::kDataLeaf, block.place.index, bytes);
 }
 
-// A block with a known hash is compared before it is written. A block without one gets its leaf here, and the root
-// proves all leaves together at the end (Finish).
+// Compares a block with its leaf before it is written. If the leaf is not known, stores it, and the root proves all leaves
+// at the end (Finish).
 Status Mender::WriteBlocks(FileMend& mend, std::span<const RowBlock> blocks, ByteSpan bytes) {
   const bool parity = blocks[0].parity;
   MendOutput& out = mend.out->of(parity);
-  if (out.file == nullptr) return Status::Ok();  // of a sidecar that cannot be made (salvage)
+  if (out.file == nullptr) return Status::Ok();  // its sidecar cannot be made (salvage)
   const bool aside = parity ? mend.plan->rebuild_sidecar : mend.plan->rebuild_data;
   std::size_t at = 0;
   for (const RowBlock& block : blocks) {
@@ -507,14 +506,14 @@ Status Mender::WriteBlocks(FileMend& mend, std::span<const RowBlock> blocks, Byt
     if (out.expected == nullptr) out.leaves.Set(block.place.index, leaf);
   }
   const bool zero = std::ranges::all_of(bytes, [](std::uint8_t b) { return b == 0; });
-  if (aside && zero) return Status::Ok();  // a new file is a hole there already
+  if (aside && zero) return Status::Ok();  // the new file has a hole there
   LZY_RETURN_IF_ERROR(out.file->WriteAt(out.base + blocks[0].place.offset, bytes));
   std::lock_guard lock(mutex_);
   mend.written.emplace_back(blocks.begin(), blocks.end());
   return Status::Ok();
 }
 
-// Sync first: otherwise the device would be asked for what is still in the page cache only. Errors of Sync count.
+// Syncs first, because the device does not have what is only in the page cache. An error of Sync is an error.
 Status Mender::VerifyWritten(FileMend& mend, const FileView& file) {
   if (mend.written.empty()) return Status::Ok();
   for (File* out : {mend.out->data.file, mend.out->parity.file}) {
@@ -531,7 +530,7 @@ Status Mender::VerifyWritten(FileMend& mend, const FileView& file) {
   return status;
 }
 
-// One read for blocks that lie back to back. A short read is a failure from the block on where it ends.
+// Reads consecutive blocks at once. After a short read, the blocks from its end on count as wrong.
 Status Mender::VerifyRun(const MendOutput& out, const std::vector<RowBlock>& blocks, const FileView& file, AlignedBuffer& buffer) const {
   std::uint64_t length = 0;
   for (const RowBlock& block : blocks) length += block.place.length;

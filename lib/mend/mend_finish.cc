@@ -1,8 +1,7 @@
-// Second pass of a repair (mend/mender.h): what was built is checked as a whole, and gets its access, its times and its
-// name.
+// The second pass of a repair (mend/mender.h): checks new files as a whole, and gives them their access, times and names.
 //
-// The order of steps in Finish is what makes a restore safe at any crash: roots, then access and times, then sync, then
-// the sidecar's bytes, then the names, then the directory. What has its name is complete.
+// The order of steps in Finish makes a restore safe at any crash: check roots, set access and times, sync, write the
+// sidecar, rename, sync the directory. A file that has its name is complete.
 
 #include <fmt/format.h>
 
@@ -27,15 +26,16 @@ namespace {
 
 constexpr std::uint64_t kPiece = 64u << 10;  // of one read
 
-// Salvage replaces a file of which nothing is proven; but what was there is better than nothing.
+// A salvage replaces a file of which nothing is proven. Its old bytes are better than gaps.
 Status KeepWhatCannotBeHad(File& was, FileMend& mend) {
   for (const ByteRange& range : mend.plan->unmended) LZY_RETURN_IF_ERROR(CopyReadable(was, range, *mend.new_data));
   return Status::Ok();
 }
 
-// Whether `was` is `rebuilt` with some rot. What cannot be read says nothing.
+// True if `was` looks like `rebuilt` with some rot. Unreadable bytes do not count. An empty file is another one.
 Result<bool> Resembles(File& was, File& rebuilt) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, was.Stat());
+  if (stat.size == 0) return false;
   std::vector<std::uint8_t> one(kPiece), other(kPiece);
   std::uint64_t same = 0, total = 0;
   for (std::uint64_t at = 0; at < stat.size; at += kPiece) {
@@ -68,7 +68,7 @@ Status CopyReadable(File& from, const ByteRange& range, File& to) {
   return Status::Ok();
 }
 
-// Only writers have something to finish. The others take part in the agreement.
+// Only writers finish files. The other ranks take part in the agreement.
 Status Mender::FinishEnsemble(std::size_t e, bool only_in_place) {
   Ensemble& ensemble = view_.ensembles[e];
   return ForEachFile(ensemble, [&](std::uint32_t f) {
@@ -78,12 +78,13 @@ Status Mender::FinishEnsemble(std::size_t e, bool only_in_place) {
   });
 }
 
-// With force, what an epoch left is taken back, so its intent does not count.
+// With force, the writes of the epoch are taken back, so its intent does not count.
 bool Mender::InEpoch(const FileView& file) const {
   return file.intent && !IsOfRepair(*file.intent) && !request_.force;
 }
 
-// Inode, size and mtime as Examine saw them. Asked before anything is opened, and again right before the rename.
+// Compares inode, size and mtime with those that Examine saw. Called before anything is opened, and again just before the
+// rename.
 Status Mender::CheckUnchanged(const FileView& file, const FileMend& mend) const {
   const auto now = StatNewest(context_.fs, mend.target);
   const bool same = now.ok() ? file.present && now->inode == file.stat.inode && now->size == file.stat.size &&
@@ -93,13 +94,13 @@ Status Mender::CheckUnchanged(const FileView& file, const FileMend& mend) const 
   return {Code::kBusy, fmt::format("{}: something else writes the file; it was not repaired", file.path)};
 }
 
-// `part_paths` are where the parts were found or are made now; the sidecar has to name these.
+// The sidecar must name the directories in which the parts were found or are now made.
 SidecarContents Mender::Moved(const FileView& file, SidecarContents contents) {
   for (std::size_t d = 0; d < file.part_paths.size(); ++d) contents.info.parts.directories[d] = DirectoryOf(file.part_paths[d]);
   return contents;
 }
 
-// Left as it was if the sidecar has no room for a longer name: a missing note costs a search, nothing else.
+// If the sidecar has no space for a longer name, the recorded one stays. That costs a search later, but nothing else.
 void Mender::NoteHome(const FileView& file, const FileMend& mend, SidecarContents& contents) const {
   if (file.part_paths.empty() || contents.info.parts.home == mend.target) return;
   SidecarContents noted = contents;
@@ -107,7 +108,7 @@ void Mender::NoteHome(const FileView& file, const FileMend& mend, SidecarContent
   if (file.sidecar->HasRoom(Moved(file, noted))) contents.info.parts.home = noted.info.parts.home;
 }
 
-// The superblock and the info record of a surviving member are the model. What differs by member is filled in.
+// Copies the superblock and the info record of a surviving member, then sets what differs by member.
 SidecarContents Mender::FreshContents(const Ensemble& ensemble, std::uint32_t f) const {
   const Layout& layout = *ensemble.layout;
   SidecarContents contents;
@@ -123,7 +124,7 @@ SidecarContents Mender::FreshContents(const Ensemble& ensemble, std::uint32_t f)
   contents.info.members = ensemble.records;
   contents.info.written_on = {view_.written_on, {}};
   for (const FileView& member : ensemble.files) contents.info.written_on.nodes.push_back(member.written_on);
-  // The path of this member to the root of the dataset, from the roots that survivors record.
+  // The path from this member's root to the root of the dataset, from the roots that survivors record.
   std::vector<Hash> roots(view_.superblock.members);
   std::uint64_t bytes = 0;
   for (const Ensemble& other : view_.ensembles) {
@@ -139,14 +140,14 @@ SidecarContents Mender::FreshContents(const Ensemble& ensemble, std::uint32_t f)
   return contents;
 }
 
-// Roots first: they are the proof that all blocks together are what was committed. A salvage has gaps, so its roots
-// cannot be right.
+// Checks the roots first: they prove that all blocks together are as committed. After a salvage the file has gaps, so its
+// roots cannot be right.
 Status Mender::Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   FileView& file = ensemble.files[f];
   FileMend& mend = mends_[e][f];
   SidecarContents contents = CommittedContents(ensemble, e, f);
   if (!shared() && !plan_.beyond) {
-    // Data without a sidecar of its own, where parity waits for the next commit, are as good as committed without it.
+    // Data may be finished without a sidecar, whose parity then waits for the next commit.
     const bool has_parity = mend.plan->rebuild_sidecar || file.sidecar != nullptr;
     if (contents.data_tree.Root() != ensemble.records[f].data_root ||
         (has_parity && contents.parity_tree.Root() != ensemble.records[f].parity_root)) {
@@ -157,12 +158,12 @@ Status Mender::Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   if (mend.plan->rehash_parity && contents.parity_tree.Root() != file.sidecar->contents().superblock.parity_root) {
     return {Code::kWriteFailed, fmt::format("{}: the hashes of its parity, computed again, are not those that were committed", file.path)};
   }
-  // Mode, owner and mtime as recorded. A shared file that was never a member of a record keeps those of a new file.
+  // Mode, owner and mtime are as recorded. A shared file without a record keeps those of a new file.
   const MemberRecord record = !shared()                        ? ensemble.records[f]
                               : contents.info.members.empty() ? MemberRecord()
                                                               : contents.info.members[0];
   LZY_ASSIGN_OR_RETURN(const FileStat stat, FinishData(ensemble, mend, f, record));
-  // The stamp must tell what the file is now. With gaps it keeps the committed mtime, which the file does not have.
+  // The stamp must match the file as it is now. With gaps, it keeps the committed mtime, which the file does not have.
   const bool as_committed = mend.plan->rebuild_data && !mend.plan->leaves_gaps(file);
   contents.superblock.stamp.mtime_ns = as_committed ? stat.mtime_ns : file.stamp.mtime_ns;
   NoteHome(file, mend, contents);
@@ -172,12 +173,12 @@ Status Mender::Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   return context_.fs.SyncDirectory(DirectoryOf(mend.target));
 }
 
-// The superblock at hand is another member's; by its clock this member's mtime might look racy. A file that was built aside
-// can be edited only when it has its name, which is later than now. One that was there may have been edited since it was
-// read: the clock of that time is as much earlier as reading took, and two seconds, the longest tick that there is.
+// The commit clock in view_ is another member's, and might make this member's mtime look racy. A new file cannot be edited
+// before it has its name, so the present clock is right. An existing file may have been edited since it was read, so its
+// clock must be earlier by the time that reading took, and by two seconds, the longest tick of a file system.
 std::int64_t Mender::ClockOfRestored(const FileView& file, const FileMend& mend, std::int64_t mtime_ns) const {
-  // Of a file without a name if there can be one: to ask a sidecar reads and writes a byte of its parity, and a storage that is about
-  // to fail may tell a wrong one.
+  // Asks a file without a name if possible. Asking a sidecar reads and writes a byte of its parity, and failing storage may
+  // return a wrong one.
   const std::unique_ptr<File> scratch = mend.new_sidecar ? ScratchBeside(context_.fs, mend.target)() : nullptr;
   File* const asked = scratch ? scratch.get() : mend.new_sidecar ? &mend.new_sidecar->file() : nullptr;
   const auto now = asked != nullptr ? FileSystemClock(*asked) : Result<std::int64_t>(Code::kNotFound, "");
@@ -187,7 +188,7 @@ std::int64_t Mender::ClockOfRestored(const FileView& file, const FileMend& mend,
   return std::max(of_commit, *now - static_cast<std::int64_t>((findings_.seconds + 2) * 1e9));
 }
 
-// Expected trees are those of the commit. Others are built from the leaves that were computed.
+// Expected trees are those of the commit. Others are built from computed leaves.
 SidecarContents Mender::CommittedContents(const Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   const FileView& file = ensemble.files[f];
   const Layout& layout = *ensemble.layout;
@@ -198,7 +199,7 @@ SidecarContents Mender::CommittedContents(const Ensemble& ensemble, std::size_t 
   if (mend.plan->rebuild_sidecar) {
     contents.superblock.commit_clock_ns = ClockOfRestored(file, mend, file.stamp.mtime_ns);
   }
-  // What was not rebuilt is a gap that a salvage left, and has no leaf.
+  // A block that was not rebuilt is a gap of a salvage, and has no leaf.
   const auto gap = [](std::uint64_t) { return true; };
   const auto tree = [&](TreeKind kind, const MendOutput& out, std::uint64_t bytes) {
     if (out.expected != nullptr) return *out.expected;
@@ -211,7 +212,7 @@ SidecarContents Mender::CommittedContents(const Ensemble& ensemble, std::size_t 
   return contents;
 }
 
-// Told by every rank alike, from agreed facts: owners of sidecars and recorded users.
+// Every rank adds the same warnings, from agreed facts: owners of sidecars and recorded users.
 void Mender::WarnOfOwners() {
   if (shared()) return;
   for (std::size_t e = 0; e < mends_.size(); ++e) {
@@ -227,15 +228,15 @@ void Mender::WarnOfOwners() {
   }
 }
 
-// Only the writer of a file knows what became of its access, and of what was there.
+// Only the writer of a file knows its new access, and what was there before.
 Status Mender::ShareWarnings() {
   LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(comm_, warnings_));
   std::ranges::copy(all, std::back_inserter(report_.warnings));
   return Status::Ok();
 }
 
-// A rebuilt file gets access and times before it gets its name. A file mended in place gets its committed mtime back,
-// so that it matches its stamp again, unless edits stay in it.
+// A new file gets access and times before it gets its name. A file that was repaired in place gets its committed mtime
+// again, so that it matches its stamp, unless edits stay in it.
 Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uint32_t f, const MemberRecord& record) {
   FileView& file = ensemble.files[f];
   const std::uint64_t size = ensemble.layout->file_size(f);
@@ -243,7 +244,7 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
   if (plan.rebuild_data) {
     if (file.data) LZY_RETURN_IF_ERROR(KeepWhatCannotBeHad(*file.data, mend));
     LZY_RETURN_IF_ERROR(GiveAccess(ensemble, file, record, *mend.new_data, warnings_));
-    // With gaps it must not look as committed to what goes by times.
+    // With gaps, the file must not have the committed mtime, because other programs go by times.
     if (!plan.leaves_gaps(file)) LZY_RETURN_IF_ERROR(mend.new_data->SetTimes(record.mtime_ns, record.mtime_ns));
     LZY_RETURN_IF_ERROR(mend.new_data->Sync());
     return mend.new_data->Stat();
@@ -258,16 +259,17 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
   return file.data->Stat();
 }
 
-// What another dataset committed, which may be nowhere else; or what was written over the file, perhaps with its time.
+// The content is kept if another dataset committed it, because it may exist nowhere else. It is also kept if it may be
+// another file that was copied over this one with its time.
 Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) {
-  const bool unlike = file.identity.Is(Identity::Kind::kUnlike);
-  return {mend.target + ".replaced", unlike ? "most of it was not what was committed, and it may be another file"
-                                            : fmt::format("it held what '{}' was at its last commit", file.identity.name)};
+  const std::string name = mend.target + ".replaced";
+  if (!file.identity.Is(Identity::Kind::kUnlike)) return {name, fmt::format("it held what '{}' was at its last commit", file.identity.name)};
+  return {name, file.stat.size == 0 ? "it was empty, and it may be another file" : "most of it was not what was committed, and it may be another file"};
 }
 
-// Why the file that is to be replaced is kept under another name; nullopt: nothing in it is worth that. One that its own, older sidecar
-// proves may have been put back on purpose. One without a usable sidecar may be another file that has the mtime of the commit by chance:
-// nothing proves it, nor that it is rot. Rot changes few of its bytes, and those are worth nothing.
+// Why the file that will be replaced is kept under another name; nullopt if it is not worth keeping. If its own, older
+// sidecar proves it, it may have been put back on purpose. Without a usable sidecar, it may be another file that has the
+// committed mtime by chance; nothing proves that it is rot. Rot changes only some of the bytes, and these are worthless.
 Result<std::optional<Mender::Kept>> Mender::WhyToKeep(const FileView& file, const FileMend& mend) const {
   if (!file.present) return std::optional<Kept>();
   const Identity& identity = file.identity;
@@ -284,22 +286,22 @@ Result<std::optional<Mender::Kept>> Mender::WhyToKeep(const FileView& file, cons
   return std::optional<Kept>({mend.target + ".replaced", "it had no sidecar, and most of it was not what was committed"});
 }
 
-// A name of which no pattern of its set says that it is a member.
+// Keeps the file under a name that does not match the pattern of the set.
 Status Mender::Keep(const Kept& kept, const FileView& file, const FileMend& mend, std::vector<std::string>& warnings) const {
   std::string name = kept.name;
   for (int i = 2; context_.fs.Stat(name, /*follow=*/false).status().code() != Code::kNotFound; ++i) {
     if (i > 100) return {Code::kIo, fmt::format("{}: {}. It is to be kept, but {} and all names like that are taken", file.path, kept.why, kept.name)};
     name = fmt::format("{}.{}", kept.name, i);
   }
-  // Where there are no hard links, its own name is free for a moment.
+  // Without hard links, the name of the file is free for a moment.
   if (!context_.fs.MakeHardLink(mend.target, name).ok()) LZY_RETURN_IF_ERROR(context_.fs.Rename(mend.target, name));
   warnings.push_back(fmt::format("{}: {}; that is kept as {}. Remove it if you do not need it",
                                file.path, kept.why, ShellQuote(JoinPath(DirectoryOf(file.path), BaseNameOf(name)))));
   return Status::Ok();
 }
 
-// Sidecar bytes, then the data's name, then the sidecar's name. Between the two renames, the data file is there with
-// its old or without a sidecar; verify then finds it through the others of its group.
+// First writes the sidecar, then renames the data, then the sidecar. Between the two renames, the data have their old
+// sidecar or none. Verify then proves them by the other members of the group.
 Status Mender::PutInPlace(FileView& file, FileMend& mend, const SidecarContents& contents) {
   const FilePlan& plan = *mend.plan;
   if (plan.rebuild_sidecar) {
@@ -308,8 +310,7 @@ Status Mender::PutInPlace(FileView& file, FileMend& mend, const SidecarContents&
   }
   if (plan.rebuild_data) {
     LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
-    // Gaps differ from what was committed: by the intent they count as damage, not as an edit, until somebody fills
-    // them.
+    // Gaps differ from the committed data. Because of the intent, they count as damage and not as edits.
     if (plan.leaves_gaps(file)) LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(NewIntent(kIntentRepair, Merged(plan.unmended))));
     LZY_ASSIGN_OR_RETURN(const std::optional<Kept> kept, WhyToKeep(file, mend));
     if (kept) LZY_RETURN_IF_ERROR(Keep(*kept, file, mend, warnings_));
@@ -317,12 +318,12 @@ Status Mender::PutInPlace(FileView& file, FileMend& mend, const SidecarContents&
   }
   if (plan.rebuild_sidecar) {
     LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(mend.target));
-    // Under a temporary name it is still found, until lzy-info --prune finds that nobody needs it.
+    // Lookups find it under a temporary name, until lzy-info --prune finds that it is not needed.
     if (mend.sets_aside) LZY_RETURN_IF_ERROR(context_.fs.Rename(own, TemporarySidecarPath(own)));
     return context_.fs.Rename(NewSidecarPath(mend.target), own);
   }
   if (!file.sidecar) return Status::Ok();
-  // What was mended in place may be a file that got its sidecar by its name: from now on it is known by itself.
+  // The file may have got its sidecar by its name alone. From now on, its inode and birth are recorded.
   const Stamp& stamp = contents.superblock.stamp;
   const bool known = file.stamp.inode == stamp.inode && file.stamp.birth_ns == stamp.birth_ns;
   const bool rewrite = plan.heal_metadata || plan.rebuild_data || (!known && file.sidecar->knows_all_leaves());
@@ -332,7 +333,7 @@ Status Mender::PutInPlace(FileView& file, FileMend& mend, const SidecarContents&
   return RenewParts(context_.fs, *file.sidecar, PartsToMend(file));
 }
 
-// Last step of a repair in place. If the process dies before it, the next repair finds the note and finishes.
+// The last step of a repair in place. If the process dies before it, the next repair finds the intent and finishes.
 Status Mender::EndRepairIntent(FileView& file, const FilePlan& plan) const {
   if (!file.sidecar || plan.rebuild_sidecar || plan.leaves_gaps(file)) return Status::Ok();
   const std::optional<Intent>& intent = file.sidecar->intent();
@@ -340,8 +341,8 @@ Status Mender::EndRepairIntent(FileView& file, const FilePlan& plan) const {
   return InEpoch(file) ? Status::Ok() : file.sidecar->ClearIntent();
 }
 
-// Only the writer made them, so only it removes them. A temporary that has been renamed is not there any more, and
-// Remove then finds nothing.
+// Only the writer created them, so only the writer removes them. Removing a temporary name that was renamed fails and does
+// no harm.
 void Mender::RemoveTemporaries() {
   for (std::size_t e = 0; e < mends_.size(); ++e) {
     for (std::uint32_t f = 0; f < mends_[e].size(); ++f) {

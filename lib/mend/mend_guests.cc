@@ -2,13 +2,13 @@
 
 #include <utility>
 
-// Both directions of the exchange: what an owner tells (TellOwn), and what another rank makes of it (TakeGuest). Any
-// failure is an obstacle (ShareOnNode): the members are then mended by messages, as between nodes.
+// Both directions of the exchange: what an owner sends (TellOwn), and what another rank does with it (TakeGuest). After any
+// failure, the ranks repair the members by messages (ShareOnNode), as they do on several nodes.
 
 namespace lzy {
 namespace {
 
-// A file that may not be there.
+// Describes `file`, which may be null.
 Status TellMaybe(File* file, std::optional<OpenedFile>& told) {
   if (file == nullptr) return Status::Ok();
   LZY_ASSIGN_OR_RETURN(told, TellFile(*file));
@@ -30,8 +30,8 @@ Status TellBlocks(const BlockStream& stream, const MendOutput& output, ToldBlock
   return Status::Ok();
 }
 
-// What a rank has open of its own members, for the others. Every rank holds the leaves of all: if those took more than
-// a quarter of the memory, the members are not shared.
+// Describes this rank's members for the others. Every rank holds the leaves of all members; if these need more than a
+// quarter of option memory, the members are not shared.
 Status TellOwn(const Context& context, const Layout& layout, int ranks, const std::vector<bool>& own, const RowStreams& streams,
                const std::vector<MendOutputs*>& outputs, std::vector<ToldMember>& told) {
   std::uint64_t leaves = 0;
@@ -78,7 +78,7 @@ Status MendGuests::OpenBlocks(const ToldBlocks& told, TreeKind kind, FileSystem&
 
 Status MendGuests::TakeGuest(const Context& context, const Layout& layout, const std::vector<bool>& own, std::vector<bool>& known,
                              const ToldMember& told) {
-  // From another process: a second owner of a member, or a file that is none, must not overwrite what is there.
+  // A record from another process may be wrong: it must not replace an open member, nor name a file that does not exist.
   const std::uint32_t f = told.file;
   if (f >= layout.files() || own[f] || known[f]) return {Code::kInternal, "a member that is known already"};
   known[f] = true;
@@ -104,7 +104,7 @@ Result<bool> MendGuests::Open(const Context& context, const Layout& layout, Comm
   const auto take = [&](const ToldMember& one) { return TakeGuest(context, layout, own, told, one); };
   LZY_ASSIGN_OR_RETURN(const bool shared, ShareOnNode<ToldMember>(comm, tell, take));
   if (!shared) {
-    guests_.clear();  // descriptors may be what is short
+    guests_.clear();  // the process may be short of descriptors
     return false;
   }
   for (std::uint32_t f = 0; f < layout.files(); ++f) {

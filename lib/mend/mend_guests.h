@@ -1,9 +1,11 @@
 #pragma once
-// Mending a set on one node: every rank opens all members. Then each rank rebuilds rows of its own from the shared page
-// cache, and no block travels between ranks. Used by Mender alone, between opening outputs and rebuilding rows.
+// Repairs of a set on one node: every rank opens all members. Then each rank rebuilds rows of its own from the shared page
+// cache, and no block travels between ranks. Only Mender uses this, after it has opened the outputs and before it rebuilds
+// rows.
 //
-// Each rank tells the others what it has open (path, device, inode, trees), and they open the same files. That works
-// only if all ranks see the same files and have memory for the trees. All ranks agree on it; if one cannot, none does.
+// Each rank tells the others which files it has open (path, device, inode, trees), and they open the same files. This works
+// only if all ranks see the same files and have memory for the trees. If one rank cannot open the files, no rank works in
+// this way.
 
 #include <memory>
 #include <optional>
@@ -14,49 +16,49 @@
 
 namespace lzy {
 
-/// What a rank writes blocks of one file to, its data or its parity region, and holds them to.
+/// Where a rank writes blocks of one file, its data or its parity region, and the leaves that they must have.
 struct MendOutput {
-  File* file = nullptr;            ///< null: no block of these is written here
-  std::uint64_t base = 0;          ///< where the blocks begin in it
-  const Tree* expected = nullptr;  ///< null: checked by the root at the end
-  Leaves leaves;                   ///< where not expected
+  File* file = nullptr;            ///< null: this rank writes none of these blocks
+  std::uint64_t base = 0;          ///< offset of the blocks in `file`
+  const Tree* expected = nullptr;  ///< null: unknown; the root proves the leaves at the end
+  Leaves leaves;                   ///< if not `expected`: those that were computed
 };
 struct MendOutputs {
   MendOutput data, parity;
   MendOutput& of(bool of_parity) { return of_parity ? parity : data; }
-  /// For the leaves that are not expected.
+  /// Reserves `leaves` where `expected` is null.
   void MakeRoom(const Layout& layout, std::uint32_t file, const ScratchMaker& scratch);
 };
 
-/// A tree on its way to other ranks: its leaves, and the bytes that they are of.
+/// A tree as ranks send it: its leaves, and the size of the data.
 struct ToldTree {
   std::uint64_t bytes = 0;
   std::vector<Hash> leaves;
   LZY_FIELDS(bytes, leaves)
 };
-/// What a rank tells the others of the data, or of the parity, of one of its members: what it has open to read and to
-/// write, where the blocks begin there, and what it expects of them.
+/// What a rank sends about the data or the parity of one of its members: the files that it has open to read (`in`) and to
+/// write (`out`), the offset of the blocks there, and the leaves.
 struct ToldBlocks {
   std::optional<OpenedFile> in, out;
   std::uint64_t in_base = 0, out_base = 0;
   bool has_tree = false;
   ToldTree tree;
-  bool expected = false;  ///< what is written must have the leaves of `tree`
+  bool expected = false;  ///< written blocks must have the leaves of `tree`
   LZY_FIELDS(in, out, in_base, out_base, has_tree, tree, expected)
 };
 struct ToldMember {
-  std::uint32_t file = 0;  ///< of the layout
+  std::uint32_t file = 0;  ///< its number in the layout
   ToldBlocks data, parity;
   LZY_FIELDS(file, data, parity)
 };
 
-/// What a rank has open of an ensemble that others own. Files are closed with it; leaves that this rank computed for
-/// others are in the outputs of its guests, until Mender gathers them (GatherComputed).
+/// The members of an ensemble that other ranks own and this rank has open. Destroying the object closes the files. The
+/// outputs hold the leaves that this rank computed for the owners, until Mender gathers them (GatherComputed).
 class MendGuests {
  public:
-  /// True when every rank of `comm` has opened the others' members: `streams` and `outputs` (by file of the layout), in
-  /// which each rank has its own, then have those of all. False, with both as they were, if that cannot be done.
-  /// Collective. This object must outlive what it opened.
+  /// Opens the members of the other ranks of `comm`. `streams` and `outputs` (by file of the layout) have entries for this
+  /// rank's members, and get those of all members. Returns false, and changes neither, if any rank cannot open a member.
+  /// This object must outlive the streams and outputs. Collective.
   Result<bool> Open(const Context& context, const Layout& layout, Communicator& comm, const std::vector<bool>& own,
                     RowStreams& streams, std::vector<MendOutputs*>& outputs);
 
@@ -67,16 +69,16 @@ class MendGuests {
     BlockStream data, parity;
     MendOutputs outputs;
   };
-  /// A file that another rank has open, in `mode`; none where it has none.
+  /// Opens a file that another rank has open. `file` stays null if that rank has none.
   static Status OpenTold(const std::optional<OpenedFile>& told, FileSystem& fs, Guest& guest, OpenMode mode, File*& file);
-  /// Opens what was told of the data or the parity of a member. `in`: what blocks are read from.
+  /// Opens the data or the parity of a member. `in` gets the file from which blocks are read.
   static Status OpenBlocks(const ToldBlocks& told, TreeKind kind, FileSystem& fs, Guest& guest, std::optional<Tree>& tree,
                            MendOutput& output, File*& in);
-  /// What another rank told of one of its members; `known` is set for it.
+  /// Opens a member as another rank described it, and sets its entry in `known`.
   Status TakeGuest(const Context& context, const Layout& layout, const std::vector<bool>& own, std::vector<bool>& known,
                    const ToldMember& told);
 
-  std::vector<Guest> guests_;  // by file
+  std::vector<Guest> guests_;  // by file of the layout
 };
 
 }  // namespace lzy

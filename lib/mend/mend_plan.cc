@@ -6,15 +6,13 @@
 
 #include "encode/rebuild.h"
 
-// Decided in two steps. PlanFile looks at a file as a whole: is it made again, aside, or mended in place? PlanRow then
-// looks at each row: which of its lost blocks are wanted, and can it be rebuilt? Both read the view and the findings
-// only.
+// Plans in two steps. PlanFile decides for a whole file whether it is made again or repaired in place. PlanRow decides for
+// each row which lost blocks to write, and whether the row can be rebuilt. Both use only the view and the findings.
 
 namespace lzy {
 namespace {
 
-// Goes through the lost blocks row by row. For each row it decides which of its lost blocks are wanted, and whether
-// parity suffices.
+// Goes through the lost blocks row by row.
 class Planner {
  public:
   Planner(const DatasetView& view, const Findings& findings, const MendRequest& request)
@@ -41,7 +39,7 @@ class Planner {
     }
     const std::vector<LostBlock> lost = LostBlocks(ensemble, found);
     if (shared() && std::ranges::any_of(lost, [](const LostBlock& block) { return block.unproven; })) {
-      // Hashes that nobody knows cannot be written; without them a sidecar would contradict itself.
+      // Unknown hashes cannot be written, and a sidecar without them would contradict itself.
       plan.files[0].rehash_parity = CanRehash(ensemble, lost);
       plan.files[0].heal_metadata = plan.files[0].heal_metadata && plan.files[0].rehash_parity;
     }
@@ -53,13 +51,14 @@ class Planner {
     });
     LZY_RETURN_IF_ERROR(status);
     for (std::uint32_t f = 0; f < plan.files.size(); ++f) {
-      // A file of nothing but zeros would look as if something had been saved, and one that is there may be right.
+      // Do not make a file of nothing but zeros: it would look as if something had been saved. An existing file may even be
+      // right.
       std::uint64_t unmended = 0;
       for (const ByteRange& range : plan.files[f].unmended) unmended += range.length;
       const bool nothing = unmended > 0 && unmended == ensemble.layout->file_size(f);
       if (nothing) plan.files[f].rebuild_data = false;
     }
-    // Without all of its hashes a sidecar would contradict what the others say of it.
+    // Without all hashes, a sidecar would contradict what the other sidecars record of it.
     for (FilePlan& file : plan.files) {
       if (!file.unmended.empty() || !file.unmended_parity.empty()) file.rebuild_sidecar = false;
     }
@@ -70,11 +69,11 @@ class Planner {
     FilePlan plan;
     if (request_.create_missing) {
       plan.rebuild_data = !file.present || found.whole_device || Named(file);
-      // The path to the dataset root leads over all members; where some are unknown there is none to write.
+      // The path to the dataset root needs the roots of all members, so none can be written if some are unknown.
       plan.rebuild_sidecar = (!file.sidecar_usable() || Named(file)) && view_.unknown_ranks.empty();
       if (plan.rebuild_data && file.present && !request_.force && IsEdit(CauseOf(file, BlockFault::kHash, {0, 1}))) {
-        // Changed since the commit: an edit, to be taken back only with --force, also where the device is named. Its
-        // sidecar cannot be made again without the data that were committed.
+        // The file was edited since the commit. Only --force takes that back, also if the device is named. The sidecar
+        // cannot be made again without the committed data.
         plan.rebuild_data = plan.rebuild_sidecar = false;
       }
     }
@@ -96,23 +95,23 @@ class Planner {
     return plan;
   }
 
-  // Whether this lost block is to be written. The order of questions: what can never be written comes first, then what
-  // the file's plan says, then force. A block that is not wanted still counts as a loss of its row.
+  // True if this lost block will be written. Asks first what can never be written, then the plan of the file, then force. A
+  // block that is not wanted still counts as a loss of its row.
   bool Wanted(const Ensemble& ensemble, const EnsemblePlan& plan, const LostBlock& block) const {
     const std::uint32_t f = ensemble.layout->HolderOf(block.parity, block.device);
     const FileView& file = ensemble.files[f];
-    // Parity of rows with edits is out of date, and some have none at all; the next commit makes it again.
+    // Parity of rows with edits is out of date, and some rows have none. The next commit makes it again.
     if (block.forsaken) return false;
-    // What its row gives would not have its committed hash. Only a commit can write it (engine/verify.cc).
+    // The row does not give the committed parity. Only a commit can write it (engine/verify.cc).
     if (block.cause == DamageCause::kEncoding) return false;
-    if (shared() && block.unproven && !plan.files[0].rehash_parity) return false;  // what would be made of it could not be checked
+    if (shared() && block.unproven && !plan.files[0].rehash_parity) return false;  // a rebuilt block could not be checked
     if (block.parity && !file.part_paths.empty() && plan.files[f].parts_left.contains(file.part_paths[block.device])) return false;
     if (block.parity) {
       return plan.files[f].rebuild_sidecar || (file.sidecar_usable() && (request_.force || !IsEdit(block.cause)));
     }
     if (plan.files[f].rebuild_data) return true;
     if (!file.present) return false;
-    if (!shared() && !file.sidecar_usable()) return false;  // nothing to prove single blocks with
+    if (!shared() && !file.sidecar_usable()) return false;  // single blocks could not be checked
     return request_.force || !IsEdit(block.cause);
   }
 
@@ -131,10 +130,10 @@ class Planner {
         plan.files[layout.file_of(block.device)].edits_left = true;
       }
     }
-    // A row that is lost, though nobody asked for it to be mended now, forbids writing as any other does.
+    // A lost row forbids writing, also if none of its blocks is to be written now.
     if (wanted.empty() && !damaged) return Status::Ok();
-    if (bad.size() > layout.parity()) {  // those in the replica are as good as there
-      // Edited data with nothing but parity lost: that is for the next commit to make, and nothing is beyond repair.
+    if (bad.size() > layout.parity()) {  // blocks that a replica has do not count as lost
+      // If only parity of edited data is lost, nothing is beyond repair: the next commit makes the parity.
       const bool only_parity = std::ranges::all_of(row, [&](const LostBlock& block) {
         return block.in_replica || block.parity || (shared() && block.unknown) || (IsEdit(block.cause) && !Wanted(ensemble, plan, block));
       });
@@ -168,7 +167,7 @@ class Planner {
     file.changed.push_back({place.offset, place.length});
   }
 
-  // For the report, and for Finish: a file with such blocks is not as committed, and must not look so.
+  // Notes blocks that cannot be rebuilt, for the report and for Finish. A file with such blocks must not look as committed.
   static void NoteUnmended(const Ensemble& ensemble, std::span<const LostBlock> row, EnsemblePlan& plan) {
     const Layout& layout = *ensemble.layout;
     for (const LostBlock& block : row) {
@@ -189,7 +188,7 @@ class Planner {
   const MendRequest& request_;
 };
 
-// Whether what `d` names was among what the plan has written.
+// True if the plan has repaired the damage `d`.
 bool IsMended(const FilePlan& plan, const MendRequest& request, const Damage& d) {
   if (plan.parts_left.contains(d.path) || d.cause == DamageCause::kEncoding) return false;
   const bool edit = IsEdit(d.cause) && !request.force;
@@ -208,8 +207,8 @@ bool IsMended(const FilePlan& plan, const MendRequest& request, const Damage& d)
 
 }  // namespace
 
-// Blocks that are known to be bad keep their cause. The others of the device are added as missing, one by one: of a
-// shared file, the blocks of a device are not contiguous.
+// Blocks that are known to be bad keep their cause. The others of the device are added as missing, one by one, because the
+// blocks of one device of a shared file are not contiguous.
 Status AddLostDevices(const DatasetView& view, const MendRequest& request, Findings& findings) {
   for (std::uint32_t wanted : request.devices) {
     bool found = false;
@@ -257,7 +256,7 @@ std::uint64_t BytesFromReplica(const MendPlan& plan) {
   return bytes;
 }
 
-// By path, since that is what a report has. A part that was left as it is, or a range beyond repair, stays damage.
+// Finds plans by path, because reports name paths. A part that was not repaired, or a range beyond repair, stays damage.
 void MarkRepaired(const DatasetView& view, const MendPlan& plan, const MendRequest& request, DatasetReport& report) {
   std::map<std::string, const FilePlan*> by_path;
   for (std::size_t e = 0; e < plan.ensembles.size(); ++e) {

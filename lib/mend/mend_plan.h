@@ -1,10 +1,9 @@
 #pragma once
-// What a repair or restore is going to do, before anything is written. Pure: it is decided from the view and the
-// findings alone, which are the same on all ranks, so all ranks have the same plan without asking each other.
+// Plans a repair or restore before anything is written. No I/O: the plan follows from the view and the findings, which are
+// the same on all ranks. So all ranks have the same plan without communication.
 //
-// A row is the unit of loss. If more of its blocks are lost than it has parity, it is beyond repair. Without salvage
-// nothing at all is written then, since a half-mended dataset could hide what was lost. Mender (mender.h) carries the
-// plan out; lzy-info and dry runs only look at it.
+// If a row has lost more blocks than it has parity, it is beyond repair. Then nothing is written, unless salvage is
+// requested: a partly repaired dataset could hide a loss. Mender (mender.h) carries the plan out; dry runs only print it.
 
 #include <map>
 #include <set>
@@ -18,46 +17,47 @@ namespace lzy {
 
 /// What happens to one file and its sidecar. Byte ranges are those of the data file.
 struct FilePlan {
-  bool rebuild_data = false;     ///< all of it, aside, then renamed
-  bool rebuild_sidecar = false;  ///< likewise
-  bool data_in_place = false;    ///< some blocks
+  bool rebuild_data = false;     ///< the whole file, under a temporary name, then renamed
+  bool rebuild_sidecar = false;  ///< the whole sidecar, likewise
+  bool data_in_place = false;    ///< only some blocks
   bool parity_in_place = false;
   bool heal_metadata = false;
-  bool rehash_parity = false;        ///< some of its hashes are lost: they are computed again, and held to the root
-  bool cut_tail = false;             ///< bytes behind the committed end
-  bool edits_left = false;           ///< stale or at-risk data stay as they are: the file must not look as committed
-  bool finish_repair = false;        ///< an earlier repair broke off: its note and the mtime are still to be put right
-  std::vector<ByteRange> changed;    ///< of the data, in place
-  std::vector<ByteRange> unmended;   ///< of the data, beyond repair
-  std::set<std::string> parts_left;  ///< parts of the parity that are left as they are
-  std::map<std::string, std::vector<ByteRange>> unmended_parity;  ///< by file that it is in
-  /// The rebuilt file has gaps. A repair's intent in its sidecar tells everybody so; without one, nothing can.
+  bool rehash_parity = false;        ///< some hashes of parity are lost: compute them again, and compare with the root
+  bool cut_tail = false;             ///< remove bytes behind the committed end
+  bool edits_left = false;           ///< stale or at-risk data stay, so the file must not get the committed mtime
+  bool finish_repair = false;        ///< an earlier repair was interrupted: remove its intent and set the mtime
+  std::vector<ByteRange> changed;    ///< of the data: written in place
+  std::vector<ByteRange> unmended;   ///< of the data: beyond repair
+  std::set<std::string> parts_left;  ///< paths of parts of the parity that are not repaired
+  std::map<std::string, std::vector<ByteRange>> unmended_parity;  ///< beyond repair, by path of the file
+  /// True if the rebuilt file will have gaps and has a sidecar. An intent of a repair in the sidecar marks the gaps.
   bool leaves_gaps(const FileView& file) const { return rebuild_data && !unmended.empty() && file.sidecar != nullptr; }
   bool any() const {
     return rebuild_data || rebuild_sidecar || data_in_place || parity_in_place || heal_metadata || cut_tail || finish_repair;
   }
 };
 
-/// One group of a set, or the shared file: its files, by their number in the layout, and the rows to be rebuilt.
+/// The plan for one group of a set, or for the shared file: its files, by number in the layout, and the rows to rebuild.
 struct EnsemblePlan {
   std::vector<FilePlan> files;
   std::vector<RowRun> runs;
-  std::vector<RowBlock> from_replica;  ///< blocks of data that are copied from there
+  std::vector<RowBlock> from_replica;  ///< blocks of data to copy from the replica
 };
 
 struct MendPlan {
   std::vector<EnsemblePlan> ensembles;
-  bool beyond = false;  ///< rows have lost more than parity covers: nothing may be written, unless salvage is asked for
+  bool beyond = false;  ///< rows have lost more than parity covers: without salvage, nothing may be written
 };
 
-/// Plans the mending of all that the findings name. Local, and the same on all ranks. An error is a plan that
-/// contradicts the layout, never a loss: see MendPlan::beyond.
+/// Plans the repair of everything that the findings name. Local, with the same result on all ranks. A loss is no error
+/// (MendPlan::beyond). An error means that the plan contradicts the layout.
 Result<MendPlan> PlanMending(const DatasetView& view, const Findings& findings, const MendRequest& request);
 
 /// Bytes of data that the plan takes from the replica.
 std::uint64_t BytesFromReplica(const MendPlan& plan);
 
-/// Marks what `plan`, carried out, has mended, and that the file is there again.
+/// Marks the damage in `report` that carrying out `plan` has repaired. Clears report.gone if a lost shared file exists
+/// again.
 void MarkRepaired(const DatasetView& view, const MendPlan& plan, const MendRequest& request, DatasetReport& report);
 
 }  // namespace lzy

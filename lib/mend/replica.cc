@@ -14,7 +14,7 @@
 namespace lzy {
 namespace {
 
-/// What one rank found of one file.
+/// The blocks of one file that one rank found in the replica.
 struct Offer {
   std::uint64_t ensemble = 0;
   std::uint64_t file = 0;
@@ -22,7 +22,7 @@ struct Offer {
   LZY_FIELDS(ensemble, file, blocks)
 };
 
-// Adds block `number`. Precondition: they come in ascending order.
+// Adds block `number`. Call it in ascending order.
 void AddBlock(std::vector<Interval>& blocks, std::uint64_t number) {
   if (!blocks.empty() && blocks.back().end == number) {
     ++blocks.back().end;
@@ -80,8 +80,8 @@ class Search {
   bool Reads(const FileView& file) const { return shared() || file.owner == context_.comm.rank(); }
   std::string ReplicaOf(const FileView& file) const { return shared() ? path_ : ExpandPattern(path_, file.rank); }
 
-  // The data blocks of rows that are beyond parity; the same on all ranks. What is copied from elsewhere can only be a source
-  // where it was written, and edits are not overwritten: without `edits`, they are left out.
+  // Finds the lost data blocks of rows beyond parity; the same on all ranks. A block that is copied from another node can be
+  // a source only where it was written, and edits are not overwritten. So without `edits`, edited blocks are left out.
   void FindWanted(bool edits) {
     wanted_.clear();
     wanted_blocks_ = 0;
@@ -105,7 +105,7 @@ class Search {
     }
   }
 
-  // Of a shared file, those who see its replica read it. Of a set, the owner of a member does.
+  // Of a shared file, the ranks that see its replica read it. Of a set, the owner of a member does.
   Status OpenAll() {
     bool missing = false;
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
@@ -127,7 +127,7 @@ class Search {
     return Status::Ok();
   }
 
-  // False, with a sentence why in unseen_, if this rank does not see it.
+  // Returns false, and stores the reason in unseen_, if this rank does not see the replica.
   Result<bool> OpenOne(FileView& file) {
     const std::string path = ReplicaOf(file);
     auto open = context_.fs.Open(path, OpenMode::kRead);
@@ -144,7 +144,7 @@ class Search {
     return true;
   }
 
-  // `caller`: through which others are asked; null: nobody needs to be.
+  // `caller` reads replicas that only other ranks see; null if there are none.
   Status ReadAll(std::vector<Offer>& mine, Caller* caller) {
     for (std::size_t e = 0; e < view_.ensembles.size(); ++e) {
       for (std::uint32_t f = 0; f < wanted_[e].size(); ++f) {
@@ -183,7 +183,7 @@ class Search {
     return Status::Ok();
   }
 
-  // The blocks of the replica, as if they were those of the file.
+  // The blocks of the replica in place of those of the file.
   static BlockStream StreamOfReplica(const Ensemble& ensemble, std::uint32_t f, File& replica) {
     BlockStream stream = StreamOf(ensemble, false, f);
     stream.file = &replica;
@@ -191,7 +191,8 @@ class Search {
     return stream;
   }
 
-  // The root of a member is recorded in the other sidecars of its group. If the replica has it, it has the hashes, too.
+  // The other sidecars of the group record the data root of a member. If the replica has this root, its leaves are the
+  // committed ones.
   Status ProveHashes(Ensemble& ensemble, std::uint32_t f, File& replica, bool is_elsewhere) {
     FileView& file = ensemble.files[f];
     if (shared() || file.data_tree() != nullptr) return Status::Ok();
@@ -218,7 +219,7 @@ class Search {
     return Status::Ok();
   }
 
-  // Leaves that the blocks of a replica elsewhere have.
+  // The leaves of blocks of a replica on another node.
   Result<std::vector<Hash>> HashesOf(File& replica, std::uint64_t block_size, std::uint64_t size, std::uint64_t first, std::uint64_t count,
                                      bool from_device) const {
     const BlockHashing how{.block_size = block_size, .size = size, .keyed = true, .from_device = from_device};
@@ -231,11 +232,11 @@ class Search {
     return settings;
   }
 
-  // A second reading is from the device, as CheckBlocks does it.
+  // The second read is from the device, as in CheckBlocks.
   Status AskForHashes(const Layout& layout, std::uint32_t f, const BlockStream& stream, File& replica, std::span<const std::uint64_t> wanted,
                       std::vector<Interval>& found) {
     constexpr std::size_t kAtOnce = 1024;
-    constexpr unsigned kLeastAsking = 4;  // whoever waits needs no core
+    constexpr unsigned kLeastAsking = 4;  // a thread that waits needs no core
     const std::uint64_t block_size = layout.block_size(), size = layout.file_size(f);
     std::vector<Interval> runs;
     for (const std::uint64_t block : wanted) {
@@ -296,7 +297,7 @@ class Search {
     return Status::Ok();
   }
 
-  // How far all are, by how far this rank is.
+  // Reports progress, assuming that all ranks are as far as this one.
   void Tell(std::uint64_t blocks, std::uint64_t block_size) {
     done_ += blocks * (shared() ? static_cast<std::uint64_t>(context_.comm.size()) : 1);
     if (context_.progress) context_.progress("replica", std::min(done_, wanted_blocks_) * block_size, wanted_blocks_ * block_size);
@@ -335,7 +336,7 @@ Result<std::unique_ptr<File>> OpenElsewhere(Caller& caller, const RemoteRanks& r
 Result<std::string> ReplicaBelow(const std::string& directory, const std::string& path, bool is_directory, const DatasetRef& dataset) {
   const std::size_t star = path.find('*');
   if (!is_directory && star == std::string::npos) return JoinPath(directory, PatternTail(dataset.path));
-  // What comes before the first component that differs between datasets.
+  // The part of `path` before the first component that differs between datasets.
   std::string above = path;
   if (!is_directory) {
     const std::size_t slash = path.rfind('/', std::min(star, path.find('%')));
@@ -350,12 +351,12 @@ Result<std::string> ReplicaBelow(const std::string& directory, const std::string
 
 Result<std::map<std::string, std::string>> FindReplicas(FileSystem& fs, Communicator& comm, const std::string& path,
                                                         const std::vector<DatasetRef>& datasets, const std::string& replica) {
-  // With disks of their own, some ranks may not see it.
+  // If nodes have disks of their own, some ranks may not see it.
   const auto is_directory = [&](const std::string& name) -> Result<bool> {
     LZY_ASSIGN_OR_RETURN(const std::uint64_t anywhere, comm.AllReduceMax(IsDirectory(fs, name)));
     return anywhere != 0;
   };
-  // What cannot be looked at may be there.
+  // A path that cannot be examined may exist.
   const auto is_there = [&](const std::string& name) {
     const auto there = [&](const std::string& one) { const auto stat = fs.Stat(one); return stat.ok() || stat.status().code() != Code::kNotFound; };
     if (!HasRankPlaceholder(name)) return there(name);
@@ -389,7 +390,7 @@ Result<std::map<std::string, std::string>> FindReplicas(FileSystem& fs, Communic
     if (!in_directory) continue;
     LZY_ASSIGN_OR_RETURN(found[dataset.path], ReplicaBelow(replica, path, of_directory, dataset));
   }
-  // Of a directory, some may have no replica there; if none has one, it is the wrong directory.
+  // Some datasets may have no replica in the directory. If none has one, it is the wrong directory.
   if (found.empty()) return found;
   LZY_ASSIGN_OR_RETURN(const bool any, is_there_anywhere(found | std::views::values));
   if (any) return found;
@@ -397,7 +398,7 @@ Result<std::map<std::string, std::string>> FindReplicas(FileSystem& fs, Communic
                                                      : fmt::format("--from: {}: nothing matches", replica));
 }
 
-// Each stretch from where it is. What ends early ends the whole.
+// Reads each range from where it is. If one read is short, the whole read is.
 Result<std::size_t> PatchedFile::Read(std::uint64_t offset, MutableByteSpan to, Reading read) {
   std::size_t done = 0;
   while (done < to.size()) {

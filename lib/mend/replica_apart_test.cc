@@ -1,4 +1,5 @@
-// Replicas that only other ranks see: the same restores as with one that is seen, and only what is copied travels.
+// Replicas that only other ranks see. Restores have the same result as with a visible replica, and only copied blocks
+// travel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +54,7 @@ class ReplicaApart : public ::testing::Test {
   }
   static DatasetRef File() { return {DatasetKind::kShared, "d/f", {}}; }
 
-  /// Restores with the nodes that the ranks are on: 0 or 1 for each.
+  /// Restores with ranks on these nodes (0 or 1).
   DatasetReport Run(RestoreRequest request = {}, const std::vector<int>& nodes = {0, 1}) {
     request.replica = "r/f";
     written_ = 0;
@@ -112,7 +113,7 @@ TEST_F(ReplicaApart, OnlyWhatIsNeededTravels) {
   const auto row = Row();
   ASSERT_GE(row.size(), 3U);
   for (const std::uint64_t block : row) FlipBlock(here_, "d/f", block);
-  FlipBlock(here_, "d/f", row.back() + 2);  // parity gives it
+  FlipBlock(here_, "d/f", row.back() + 2);  // parity can rebuild it
   for (std::uint64_t block = 0; block < kFileBlocks; ++block) {
     if (!std::ranges::count(row, block)) FlipBlock(there_, "r/f", block);
   }
@@ -133,7 +134,7 @@ TEST_F(ReplicaApart, ALostFileComesBackThroughAnyNumberOfRanks) {
     here_.Restore(committed_);
     there_.Restore(intact_);
     ASSERT_OK(here_.Remove("d/f"));
-    FlipBlock(there_, "r/f", 3);  // which parity gives, from blocks of the replica
+    FlipBlock(there_, "r/f", 3);  // parity can rebuild it from blocks of the replica
     const DatasetReport report = Run({}, nodes);
     ExpectRestored(report);
     // All but block 3, and a few at the end that are alone in their rows: parity has these.
@@ -178,7 +179,7 @@ TEST_F(ReplicaApart, WhatNobodySeesIsTold) {
   EXPECT_EQ(ExitCodeOf(report), 2);
   EXPECT_EQ(written_, 0U);
   EXPECT_THAT(report.warnings, Contains(HasSubstr("the replica cannot be used: r/f")));
-  // Before anything is done, where it can be known.
+  // Before anything is written, if possible.
   RunRanks(2, [&](Communicator& comm) {
     MemoryFileSystem& fs = comm.rank() == 0 ? here_ : there_;
     const auto found = FindReplicas(fs, comm, "d/f", {File()}, "r/f");
@@ -205,13 +206,13 @@ TEST_F(ReplicaApart, EditsStayUnlessForced) {
   ExpectRestored(Run({.force = true}));
 }
 
-// What is read there the second time is not what it was.
+// The second read returns other bytes than the first.
 TEST_F(ReplicaApart, ChangesMeanwhileAreNotTaken) {
   ASSERT_OK(here_.Remove("d/f"));
   constexpr std::uint64_t kBlock = 4096;
   std::atomic<int> reads = 0;
   there_.fault = [&](FileOp op, const std::string&, std::uint64_t at, std::uint64_t length) {
-    // What is checked is read in larger pieces.
+    // Checks read larger pieces.
     if (op == FileOp::kRead && at == 30 * kBlock && length == kBlock && ++reads == 1) FlipBlock(there_, "r/f", 30);
     return Status::Ok();
   };
@@ -232,7 +233,7 @@ TEST_F(ReplicaApart, Sealed) {
   ExpectRestored(Run());
 }
 
-// Whatever is damaged: the same outcome as with a replica that is seen.
+// For any damage, the result is the same as with a visible replica.
 TEST_F(ReplicaApart, AnyDamage) {
   int restored = 0, lost = 0;
   for (int round = 0; round < 60; ++round) {

@@ -1,5 +1,5 @@
-// Restores that take from a replica what parity cannot give back: only blocks that are as committed, and never the other
-// way round.
+// Restores that take from a replica what parity cannot rebuild: only blocks that are as committed. The replica is never
+// written.
 #include "mend/replica.h"
 
 #include <gmock/gmock.h>
@@ -104,7 +104,7 @@ TEST_F(ReplicaTest, GivesWhatParityCannotAndMayBeDamagedElsewhere) {
   for (const Damage& damage : report.damage) EXPECT_TRUE(damage.repaired);
 }
 
-// Of the row, the replica has all but one block. That one comes from the others and parity.
+// The replica has all blocks of the row but one. Parity rebuilds that one from the others.
 TEST_F(ReplicaTest, ParityGivesWhatTheReplicaDoesNotHave) {
   const auto row = Row();
   for (const std::uint64_t block : row) FlipBlock("d/f", block);
@@ -137,7 +137,7 @@ TEST_F(ReplicaTest, AWrongBlockIsNeverTaken) {
   EXPECT_EQ(written_, 0U);
   EXPECT_EQ(fs_.At("d/f").bytes, before);
   EXPECT_THAT(report.warnings, Contains(HasSubstr("r/f: it has 1 of 3 blocks")));
-  // A salvage takes what there is.
+  // A salvage takes the blocks that the replica has.
   report = Run({.salvage = true});
   EXPECT_EQ(ExitCodeOf(report), 2) << Text(report);
   for (std::uint64_t block = 0; block < kBlocks; ++block) {
@@ -187,8 +187,8 @@ TEST_F(ReplicaTest, ItselfIsRefused) {
   EXPECT_THAT(report.status.message(), HasSubstr("d/f itself"));
 }
 
-// Whatever is damaged: what was restored is right, and nothing is written if it cannot be. It can be if the replica has
-// each block that the file has not.
+// For any damage: restored bytes are right, and if not all can be restored, nothing is written. All can be restored if the
+// replica has each block that the file lacks.
 TEST_F(ReplicaTest, AnyDamage) {
   const auto sidecar = Sidecar::Load(fs_, "d/.LZY.f", OpenMode::kRead).value();
   const std::uint64_t parity = sidecar->ParityFileOffset(0), parity_size = sidecar->contents().superblock.parity_size;

@@ -9,7 +9,7 @@ namespace lzy {
 
 /// CRC-32C (Castagnoli; ISA-L) without the complements that are usually put around it, so it can be continued and
 /// combined:
-///  - Crc32c(Crc32c(s, a), b) is that of a, then b.
+///  - Crc32c(Crc32c(s, a), b) is the CRC of a followed by b.
 ///  - With seed 0 it is linear: Crc32c(0, a XOR b) = Crc32c(0, a) XOR Crc32c(0, b) for equal lengths. So the CRC of a
 ///    parity sum is known from those of its parts (XorChecks in rows/).
 ///  - The CRC-32C of RFC 3720 is ~Crc32c(~0, bytes).

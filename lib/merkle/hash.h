@@ -1,5 +1,5 @@
 #pragma once
-// Hashes of blocks and of tree nodes (docs/format.md §2): XXH3-128, seeded by what is hashed and where it stands.
+// Hashes of blocks and of tree nodes (docs/format.md §2): XXH3-128, seeded by purpose and place.
 //
 // So equal blocks in different places hash differently, and swapped blocks are found (Kratochvil, Merkle-tree
 // validation of MPI transfers, seeds XXH3 with the node index in the same way). XXH3 mixes in the length of its input,
@@ -15,8 +15,8 @@
 
 namespace lzy {
 
-/// 16 bytes in stored form: the low 64 bits little-endian, then the high 64 bits little-endian. All zero stands for the
-/// leaf of a block without bytes; Hash{} is that.
+/// 16 bytes in stored form: the low 64 bits little-endian, then the high 64 bits little-endian. All zero (Hash{}) is the
+/// leaf of a block without bytes.
 struct Hash {
   std::array<std::uint8_t, 16> bytes{};
   friend bool operator==(const Hash&, const Hash&) = default;
@@ -27,7 +27,7 @@ struct Hash {
 
 static_assert(sizeof(Hash) == 16, "hashes are hashed, stored and read where they lie");
 
-/// What a hash is for. It is a part of the seed: seed = (tag << 56) | index, with index < 2^56. The numbers are
+/// The purpose of a hash. It is a part of the seed: seed = (tag << 56) | index, with index < 2^56. The numbers are
 /// persisted; never reuse one.
 enum class HashTag : std::uint8_t {
   kDataLeaf = 0x01,
@@ -42,7 +42,7 @@ enum class HashTag : std::uint8_t {
   kScratchPage = 0x13,  ///< only in files without a name (encode/leaves)
   kObjectIndex = 0x14,  ///< only in an index of objects
   kNodes = 0x15,
-  kTransferLeaf = 0x20,  ///< this one and the next two are of messages (docs/exchange.md), and never on disk
+  kTransferLeaf = 0x20,  ///< this tag and the next two are for messages (docs/exchange.md), and never on disk
   kTransferMessage = 0x21,
   kTransferNode = 0x28,  ///< + level (1..7)
   kDataNode = 0x40,     ///< + level (1..15)

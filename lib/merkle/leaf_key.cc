@@ -15,7 +15,7 @@ namespace {
 using Block = std::array<std::uint8_t, crypto_generichash_blake2b_PERSONALBYTES>;
 static_assert(crypto_generichash_blake2b_PERSONALBYTES == 16 && crypto_generichash_blake2b_SALTBYTES == 16);
 
-// The personalization of BLAKE2b says what a digest is for, so a digest of one use is never valid for another. The
+// The personalization of BLAKE2b names the purpose of a digest, so a digest for one purpose is never valid for another. The
 // names are part of the format (docs/format.md §12).
 constexpr Block Use(std::string_view name) {
   Block block{};
@@ -57,7 +57,7 @@ LeafKey::~LeafKey() {
 }
 
 Hash LeafKey::Leaf(HashTag tag, std::uint64_t index, ByteSpan bytes) const {
-  // The salt takes the place of the seed of XXH3: it binds the leaf to its tag and index.
+  // The salt replaces the seed of XXH3: it binds the leaf to its tag and index.
   Block salt{};
   StoreLe(salt.data(), SeedOf(tag, index));
   Hash hash;

@@ -18,7 +18,7 @@ std::atomic<std::uint64_t> most_in_memory = kMostLeavesInMemory;
 
 constexpr std::uint64_t kMaxLeaves = std::uint64_t{1} << 56;  // an index shares the 64-bit seed with the tag
 
-/// By TreeKind: the tag of the root, and the one to which the level of a node is added.
+/// By TreeKind: the tag of the root, and the base of the tags of nodes (plus level).
 struct Tags {
   HashTag root, node;
 };
@@ -61,7 +61,7 @@ std::vector<std::uint64_t> Tree::LevelCounts(TreeKind kind, std::uint64_t leaves
   return counts;
 }
 
-// The pages of a large tree that were looked at last. Each has one slot where it may be.
+// The recently used pages of a large tree. Each page has one slot that it may use.
 class Tree::Cache {
  public:
   Cache(const Tree& shape, const Hash& top, std::shared_ptr<TreePages> pages)
@@ -94,7 +94,7 @@ class Tree::Cache {
 
   // Valid until the next call.
   std::span<const Hash> Page(std::size_t level, std::uint64_t page) {
-    // Levels are put apart, so a page and those above it rarely have the same slot.
+    // Levels use different parts of the cache, so a page and the pages above it rarely share a slot.
     Slot& slot = slots_[(page + level * (slots_.size() / 4)) % slots_.size()];
     if (slot.hashes.empty() || slot.level != level || slot.page != page) {
       std::vector<Hash> hashes = Fetch(level, page);
@@ -103,7 +103,7 @@ class Tree::Cache {
     return slot.hashes;
   }
 
-  // A page is taken from the first place where it is the children of the node above it.
+  // Takes a page from the first place where its hash is the node above it.
   std::vector<Hash> Fetch(std::size_t level, std::uint64_t page) {
     const std::uint64_t first = page * kPageFanout;
     std::vector<Hash> hashes(std::min<std::uint64_t>(kPageFanout, counts_[level] - first));
@@ -163,7 +163,7 @@ Tree Tree::FromPages(TreeKind kind, std::uint64_t leaves, std::uint64_t bytes, c
 
 namespace {
 
-// Some pages of level 0 as they are given; all others are where they were.
+// Some pages of level 0 as given; all others from the previous storage.
 class PagesWith : public TreePages {
  public:
   PagesWith(std::shared_ptr<TreePages> others, KnownPages given)
@@ -263,8 +263,8 @@ std::optional<Hash> Tree::RootFrom(TreeKind kind, const Proof& proof, const Hash
   const std::vector<std::uint64_t> counts = LevelCounts(kind, proof.leaf_count);
   if (proof.pages.size() != std::max<std::size_t>(counts.size() - 1, 1)) return std::nullopt;
 
-  // From below: each page must have the size that follows from the leaf count, and hold at the right place what is
-  // known so far. Then its hash is known.
+  // From the bottom up: each page must have the size that follows from the leaf count, and contain the known hash at the
+  // right place. Then its own hash is known.
   Hash known = leaf;
   std::uint64_t node = proof.index;
   for (std::size_t level = 0; level < proof.pages.size(); ++level) {
@@ -336,7 +336,7 @@ void TreeBuilder::AddTo(std::size_t level, std::span<const Hash> nodes) {
   }
 }
 
-// The last level has one node, which is nobody's child.
+// The last level has one node, which has no parent.
 void TreeBuilder::PutPage(std::size_t level) {
   const std::uint64_t page = done_[level]++;
   const std::vector<Hash> nodes = std::exchange(open_[level], {});
@@ -357,8 +357,8 @@ void TreeBuilder::Store(std::size_t level, std::uint64_t page, std::span<const H
   }
 }
 
-// The file cannot be written: there may be no space left. What is in it goes to memory, from the top down, so that each
-// page is proven by the node above it. `last`: the last page of level `unwritten`, which is not in the file.
+// The file cannot be written, perhaps because the disk is full. Moves its contents to memory, from the top down, so that
+// each page is proven by the node above it. `last`: the last page of level `unwritten`, which is not in the file.
 void TreeBuilder::TakeBack(std::size_t unwritten, std::span<const Hash> last) {
   const std::shared_ptr<ScratchPages> scratch = std::move(scratch_);
   for (std::size_t level = open_.size(); level-- > 0;) {
@@ -367,7 +367,7 @@ void TreeBuilder::TakeBack(std::size_t unwritten, std::span<const Hash> last) {
     for (std::uint64_t page = 0; page < pages; ++page) {
       std::vector<Hash> hashes(std::min<std::uint64_t>(kPageFanout, tree_.counts_[level] - page * kPageFanout));
       scratch->Read(level, page, 0, hashes);
-      // Nothing is ever written behind the only node of the last level, so that was not read from the file.
+      // The only node of the last level is never written to the file, so it was not read from there.
       const std::vector<Hash>& above = levels_[level + 1];
       const Hash& node = page < above.size() ? above[page] : open_[level + 1][page - above.size()];
       if (Tree::NodeOf(tree_.kind_, level + 1, page, BytesOf(hashes)) != node) throw StatusError(scratch->Gone());

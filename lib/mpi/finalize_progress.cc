@@ -23,7 +23,7 @@ namespace {
 // UCX's own types, as its binary interface has them: handles are pointers, and ucs_status_t is a packed enum.
 using Worker = void*;
 
-/// What MPI would call without lzy.
+/// The functions that MPI would call without lzy.
 struct Real {
   signed char (*create)(void* context, const void* parameters, Worker* worker) = nullptr;
   void (*destroy)(Worker worker) = nullptr;
@@ -33,12 +33,12 @@ struct Real {
 };
 constinit Real real;
 
-/// Those of the MPI library. MPICH has at most 64.
+/// The UCX workers of the MPI library. MPICH has at most 64.
 constinit std::array<std::atomic<Worker>, 64> workers{};
 /// This thread is in MPI_Finalize, and closes connections or has closed them.
 constinit thread_local bool closing = false;
 
-/// Does what there is to do for the network, but not for ever. False if nothing was.
+/// Lets the network make progress, for a bounded time. False if there was nothing to do.
 bool Serve() {
   constexpr int kMostRounds = 100;
   for (int round = 0; round < kMostRounds; ++round) {
@@ -51,8 +51,8 @@ bool Serve() {
   return true;
 }
 
-/// As long as a read of `file` would wait. It has no limit, because the read has none: if another rank comes ten minutes late,
-/// it still needs the answers. An idle rank looks a hundred times a second.
+/// Serves the network as long as a read of `file` would wait. Without a limit, because the read has none: a rank that comes
+/// ten minutes late still needs the answers. If nothing happens, it checks a hundred times a second.
 void ServeUntilReadable(int file) {
   constexpr int kShortest = 1;  // milliseconds
   constexpr int kLongest = 10;
@@ -60,7 +60,7 @@ void ServeUntilReadable(int file) {
   int pause = 0;
   while (true) {
     const int ready = poll(&from, 1, pause);
-    if (ready > 0 || (ready < 0 && errno != EINTR)) return;  // an error is for the read to tell
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return;  // the read reports errors
     pause = Serve() ? kShortest : std::clamp(pause * 2, kShortest, kLongest);
   }
 }
@@ -95,7 +95,8 @@ ssize_t Read(int file, void* buffer, std::size_t size) {
   return real.read(file, buffer, size);
 }
 
-/// What the MPI library would call by this name: a function of the program or of a preloaded library, if it has one.
+/// The function that the MPI library would call by this name: one of the program or of a preloaded library, if there is
+/// one.
 template <class Function>
 bool Find(const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));

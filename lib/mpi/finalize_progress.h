@@ -11,10 +11,10 @@
 
 namespace lzy {
 
-/// To be called before MPI_Init; further calls do nothing. Does nothing if MPI is another one than MPICH before 4.2 over UCX. Has
-/// no effect if MPI waits in another library (Slurm's libpmi, PMIx). Replaces four functions that the MPI library calls, for the
-/// MPI library only: read, and three of UCX. Reads of the program and of other libraries are never touched, and those of MPI only
-/// between the first ucp_disconnect_nb and the end of the last worker, in the thread that is in MPI_Finalize.
+/// Call it before MPI_Init; further calls do nothing. Does nothing unless MPI is MPICH before 4.2 over UCX. Has no effect
+/// if MPI waits in another library (Slurm's libpmi, PMIx). Replaces four functions that the MPI library calls, for the MPI
+/// library only: read, and three of UCX. Reads of the program and of other libraries are never changed. Reads of MPI are
+/// changed only between the first ucp_disconnect_nb and the end of the last worker, in the thread that is in MPI_Finalize.
 void ServeNetworkInFinalize() noexcept;
 
 /// Whether an MPI has the fault, by what MPI_Get_library_version says.

@@ -1,7 +1,7 @@
 // MpiCommunicator. AllGather, Gather and Broadcast follow one pattern (docs/exchange.md, "What lzy itself sends"). A
-// Records tells all ranks the amounts. Memory is allocated on all ranks or on none. Long payloads are moved by the
-// call that suits, short ones came with the records. Then the Records proves everything, and ends the call on all
-// ranks alike.
+// Records object tells all ranks the amounts. Memory is allocated on all ranks or on none. A suitable call moves long
+// payloads; short ones came with the records. Then the Records object proves everything, and ends the call with one result
+// on all ranks.
 //
 // Only PMPI_ names are called, so tools of the program do not count lzy's calls. Waiting is by AwaitMpi, which lets
 // other processes run.
@@ -34,8 +34,7 @@ namespace {
 /// reduction is not worth it; a rank that cannot get even that much fails alone.
 constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;
 
-/// Bit of the note that the root of a broadcast sends with its record: the root was told the costs. The low bits are
-/// the topology.
+/// Bit of the note in the record of a broadcast's root: the user gave costs to the root. The low bits are the topology.
 constexpr std::uint16_t kCostsGiven = 0x100;
 
 /// As a root: all ranks get the result.
@@ -99,20 +98,20 @@ class Mpi final : public Communicator {
   struct Sizes {
     std::vector<std::uint64_t> of;
     std::uint64_t total = 0;
-    // What the results take, records included.
+    // Memory for the results, including records.
     std::uint64_t room = 0;
   };
 
   Status CheckRoot(int root) const;
   Result<std::uint64_t> AllReduce(std::uint64_t value, MPI_Op operation);
-  // What does not come with the records, by rank.
+  // By rank: sizes of payloads that do not come with the records.
   Sizes LongOnes(const validated::Records& records) const;
   // The bytes of every rank, on `root` or on kEveryRank.
   Result<std::vector<Bytes>> Collect(ByteSpan mine, int root);
   // Moves the long ones in one call of MPI, by way of `flat`, which has room for all of them where they go.
   Status CollectAtOnce(const Sizes& sizes, ByteSpan mine, int root, Bytes& flat, std::vector<Bytes>& all);
-  /// Runs `allocate` on every rank; kNoMemory on all of them if it throws on one. `bytes` is the same on all ranks:
-  /// what the rank with the most to allocate needs. Collective if `bytes` is more than kSmall.
+  /// Runs `allocate` on every rank; kNoMemory on all of them if it throws on one. `bytes` is the same on all ranks: the
+  /// amount of the rank that allocates most. Collective if `bytes` is more than kSmall.
   template <class Allocate>
   Status AllocateTogether(std::uint64_t bytes, Allocate allocate);
   /// Calls transfer(offset, int count) for consecutive pieces of `size` bytes, until one fails.
@@ -121,7 +120,7 @@ class Mpi final : public Communicator {
   Status BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root);
   // Moves a broadcast by the topology that `note` asks for.
   Status Spread(std::uint8_t* data, std::uint64_t size, int root, std::uint16_t note);
-  // What kAuto comes to for a broadcast of `size` bytes.
+  // The topology that kAuto selects for a broadcast of `size` bytes.
   Result<Topology> Cheapest(std::uint64_t size, int root, bool given);
   // Makes groups_: the ranks by processor. Collective the first time.
   Status FindGroups();
@@ -144,7 +143,7 @@ class Mpi final : public Communicator {
   bool sought_shared_ = false;
   // nullptr unless all ranks share memory.
   std::unique_ptr<SharedExchange> shared_;
-  // Of broadcasts that begin here.
+  // Topology of broadcasts with this rank as the root.
   TopologyChoice topology_;
   // Ranks by processor; empty until they are needed.
   RankGroups groups_;
@@ -170,7 +169,7 @@ Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t ma
   return std::unique_ptr<Communicator>(std::make_unique<Mpi>(comm, rank, size, max_transfer, node, topology));
 }
 
-// If MPI does not tell, the host name does.
+// If MPI reports none, returns the host name.
 std::string Mpi::ProcessorName() const {
   if (!node_.empty()) return node_;
   std::array<char, MPI_MAX_PROCESSOR_NAME + 1> name{};
@@ -221,8 +220,7 @@ Status Mpi::BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root) {
   });
 }
 
-// The record of the root says how many bytes there are and how they travel. So ranks that were told different
-// topologies make the same calls.
+// The record of the root contains the size and the topology. So ranks with different settings make the same calls.
 Status Mpi::Broadcast(Bytes& bytes, int root) {
   LZY_RETURN_IF_ERROR(CheckRoot(root));
   if (size_ == 1) return Status::Ok();
@@ -251,9 +249,8 @@ Status Mpi::Spread(std::uint8_t* data, std::uint64_t size, int root, std::uint16
   return RunSchedule(comm_, rank_, MakeSchedule(topology, groups_, root), data, size, max_transfer_);
 }
 
-// `given`: the root was told costs. Then only the root can choose, and it broadcasts the choice. Otherwise the costs
-// are measured, once, if the message is long enough to be worth it. That size is the same on all ranks, so they
-// decide alike.
+// `given`: the user gave costs to the root. Then only the root can choose, and it broadcasts the choice. Otherwise the
+// costs are measured, once, if the message is long enough. All ranks know its size, so they decide alike.
 Result<Topology> Mpi::Cheapest(std::uint64_t size, int root, bool given) {
   if (!given && size < kMeasuringBytes) return Topology::kBcast;
   LZY_RETURN_IF_ERROR(FindGroups());
@@ -292,8 +289,8 @@ Mpi::Sizes Mpi::LongOnes(const validated::Records& records) const {
   return sizes;
 }
 
-// The steps are those at the beginning of this file. All ranks learn the amounts, even if only one rank needs the
-// bytes: all must choose the same of the two ways.
+// The steps are those at the beginning of this file. All ranks learn the amounts, even if only one rank needs the bytes,
+// because all must choose the same of the two ways.
 Result<std::vector<Communicator::Bytes>> Mpi::Collect(ByteSpan mine, int root) {
   validated::Records records(*link_, mine);
   LZY_RETURN_IF_ERROR(records.Gather());
@@ -393,7 +390,7 @@ Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, 
 template <class Way>
 Status Mpi::Exchange(const Way& exchange, const std::uint64_t* send, std::uint64_t* receive) {
   if (const std::uint64_t words = exchange.StagingWords(); words > staging_words_) {
-    // More than kSmall, so that the ranks agree on it. They all come here or none, since they need the same number of
+    // More than kSmall, so that the ranks agree on it. All ranks come here or none, because they need the same number of
     // words.
     const std::uint64_t bytes = std::max(kSmall + 1, words * sizeof(std::uint64_t));
     LZY_RETURN_IF_ERROR(AllocateTogether(bytes, [&] { staging_.reset(new std::uint64_t[words]); }));

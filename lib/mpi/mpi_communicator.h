@@ -14,14 +14,14 @@
 namespace lzy {
 
 /// A Communicator over a private copy of `comm`, an intracommunicator. Collective over `comm`. The copy has
-/// MPI_ERRORS_RETURN; messages of the program are not disturbed. Destruction frees it, unless MPI is finalized by
-/// then. That is collective, too: destroy in the same order on all ranks.
+/// MPI_ERRORS_RETURN; messages of the program are not disturbed. Destruction frees it, unless MPI is finalized already.
+/// That is collective, too: destroy in the same order on all ranks.
 ///
-/// `max_transfer`: the most bytes of one MPI call, from 1 to 2^31 - 1; larger payloads travel in pieces, because
-/// counts of MPI-3.1 are ints. The same on all ranks; tests make it small. `node`: the name of this rank's node.
-/// Empty: MPI's processor name. Tests give several names on one machine.
+/// `max_transfer`: the most bytes of one MPI call, from 1 to 2^31 - 1; larger payloads travel in pieces, because counts of
+/// MPI-3.1 are ints. The same on all ranks; tests make it small. `node`: the name of this rank's node. Empty: MPI's
+/// processor name. Tests use several names on one machine.
 ///
-/// kInvalidArgument for MPI_COMM_NULL or a bad `max_transfer`; kMpi.
+/// Returns kInvalidArgument for MPI_COMM_NULL or a bad `max_transfer`; kMpi.
 Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64_t max_transfer = std::uint64_t{1} << 30,
                                                       const std::string& node = "");
 

@@ -45,7 +45,7 @@ std::vector<std::uint8_t> VersionNoteOf(const LzyVersion& own) {
   return note;
 }
 
-// A field of a note. Its last byte is zero, unless it comes from something that is no lzy.
+// A field of a note. Its last byte is zero, unless the note does not come from lzy.
 std::string FieldAt(const std::uint8_t* at, std::size_t most) {
   const auto* end = std::find(at, at + most, std::uint8_t{0});
   return {at, end};

@@ -11,12 +11,12 @@
 namespace lzy {
 namespace {
 
-/// What is there is no file of anybody.
+/// Directories of the system, which have no files of users.
 bool IsOfTheSystem(const std::string& path) {
   return path == "/proc" || path == "/sys" || path == "/dev";
 }
 
-/// Without those that lie below others, and each once.
+/// The directories without those that lie below others; each once.
 std::vector<std::string> Outermost(std::vector<std::string> directories) {
   std::ranges::sort(directories);
   std::vector<std::string> out;
@@ -26,12 +26,12 @@ std::vector<std::string> Outermost(std::vector<std::string> directories) {
   return out;
 }
 
-/// Two looks give a file the same number if nothing changed; otherwise with one chance in 2^64.
+/// A number that is the same for a file that did not change. For a changed file, it is the same with a chance of 2^-64.
 std::uint64_t Fingerprint(const std::string& path, const FileStat& file) {
   return std::hash<std::string>()(fmt::format("{}/{}/{}/{}/{}", file.inode, file.size, file.mtime_ns, file.ctime_ns, path));
 }
 
-/// Calls `visit` for the files of TreeLook. False: there were more than `left` names.
+/// Calls `visit` for the files of TreeLook. Below returns false after more than `most_names` names.
 class Walk {
  public:
   using Visit = std::function<void(std::string path, const FileStat&)>;

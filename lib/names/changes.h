@@ -1,8 +1,8 @@
 #pragma once
-// What a command made or changed below directories: a look before it, one after it, and no data read. lzy-run asks, for
-// programs that write without MPI-IO.
+// Finds the files that a command created or changed below directories, without reading data: one look before the command,
+// one after it. lzy-run uses it for programs that write without MPI-IO (docs/design/hooks.md §10).
 //
-// Local to one process; nothing is written, and no symbolic link below a directory is followed.
+// Local to one process. Nothing is written, and no symbolic link below a directory is followed.
 
 #include <cstdint>
 #include <map>
@@ -16,26 +16,28 @@
 
 namespace lzy {
 
-/// Whether `path` is `directory` or lies below it. Both are absolute, without links. Pure text.
+/// True if `path` is `directory` or lies below it. Both must be absolute, without links. No I/O.
 bool IsBelow(const std::string& path, const std::string& directory);
 
-/// All regular files below `directories` that lzy-protect would protect: not hidden, nor below a hidden directory, nor in
-/// /proc, /sys or /dev. Of each file it keeps 8 bytes: a hash of its path, inode, size, mtime and ctime.
+/// A snapshot of all regular files below `directories` that lzy-protect would protect: no hidden files, nothing below hidden
+/// directories, and nothing in /proc, /sys or /dev. Keeps 8 bytes for each file: a hash of its path, inode, size, mtime and
+/// ctime.
 class TreeLook {
  public:
-  /// The most names that are looked at. With more, the look is not whole().
+  /// The value of `most_names` for no limit.
   static constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
-  /// Directories that are missing are empty. Those below others of them are looked at once.
+  /// Examines at most `most_names` names; if there are more, whole() is false. Missing directories count as empty. A
+  /// directory below another one of the list is examined once.
   TreeLook(FileSystem& fs, const std::vector<std::string>& directories, std::uint64_t most_names = kNoLimit);
 
   bool whole() const { return whole_; }
-  /// What could not be listed. Things that vanish meanwhile are no trouble.
+  /// Directories that could not be listed. A file or directory that vanishes meanwhile is no error.
   const std::vector<Status>& troubles() const { return troubles_; }
-  /// The latest ctime of a file (ns). A change in the same tick of the file system's clock cannot be seen by times.
+  /// The latest ctime of a file (ns). Times do not show a change within the same tick of the file system's clock.
   std::int64_t newest_ns() const { return newest_ns_; }
-  /// Files that are there now, and were not, or not like this, in this look. Sorted. A file that was renamed, or whose owner
-  /// or mode changed, is one of them. `troubles` gets what cannot be listed now.
+  /// Files that exist now and did not exist, or were different, in this snapshot; sorted. This includes files that were
+  /// renamed, or whose owner or mode changed. `troubles` gets directories that cannot be listed now.
   std::vector<std::string> ChangedSince(FileSystem& fs, std::vector<Status>& troubles) const;
 
  private:
@@ -46,14 +48,13 @@ class TreeLook {
   bool whole_ = true;
 };
 
-/// Which files are as their last commit left them. Remembers what it has seen of sidecars: to see later commits, make a new
-/// one.
+/// Finds out which files are as their last commit left them. Caches sidecars; to see later commits, make a new object.
 class CommitsSeen {
  public:
   explicit CommitsSeen(FileSystem& fs) : fs_(fs) {}
-  /// The sidecar of the file `path`, if there is one that can be read.
+  /// The sidecar of the file `path`. nullopt if there is none, or it cannot be read.
   std::optional<Peek> SidecarOf(const std::string& path);
-  /// The same, if the file has the size and mtime that it had at a commit: nothing is to be committed.
+  /// The same, but nullopt also if the file differs in size or mtime from its last commit, or was never committed.
   std::optional<Peek> CommitOf(const std::string& path);
 
  private:

@@ -19,7 +19,7 @@ class ChangesTest : public ResolveTest {
     EXPECT_TRUE(troubles.empty());
     return changed;
   }
-  /// As a program would that puts the times back: only the time of the inode tells.
+  /// Like a program that sets the old times again: only the ctime shows the change.
   static void WriteInPlace(const std::string& path, const std::string& content) {
     const auto time = stdfs::last_write_time(path);
     std::ofstream(path, std::ios::in) << content;
@@ -77,7 +77,7 @@ TEST_F(ChangesTest, ALookWithALimit) {
   EXPECT_FALSE(TreeLook(fs_, {"d"}, 3).whole());
 }
 
-/// One directory of it cannot be listed.
+/// A file system with one directory that cannot be listed.
 class ForbiddingFileSystem final : public PassingFileSystem {
  public:
   ForbiddingFileSystem(FileSystem& fs, std::string forbidden) : PassingFileSystem(fs), forbidden_(std::move(forbidden)) {}

@@ -13,13 +13,14 @@
 #include "names/lookup.h"
 #include "names/neighbours.h"
 #include "names/recorded.h"
+#include "names/set_names.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 
 namespace lzy {
 namespace {
 
-// One directory may have several paths.
+// Resolves links, because one directory may have several paths.
 std::string RealDirectory(FileSystem& fs, const std::string& directory) {
   auto real = fs.RealPath(directory.empty() ? "." : directory);
   return real.ok() ? *real : directory;
@@ -33,7 +34,7 @@ bool IsUnchanged(const FileStat& now, const FileStat& then) {
   return now.inode == then.inode && now.size == then.size && now.mtime_ns == then.mtime_ns && now.ctime_ns == then.ctime_ns;
 }
 
-// Leaves of a sealed dataset can be compared with its key only. With a key, a sidecar without a seal may be forged.
+// Leaves of a sealed dataset can be compared only with its key. With a key, a sidecar without a seal may be forged.
 bool MayBeAskedWith(const Superblock& sb, const LeafKey* key) {
   return sb.sealed() ? key != nullptr && key->id() == sb.key_id : key == nullptr;
 }
@@ -51,14 +52,14 @@ Result<bool> CompareAll(File& data, std::uint64_t size, const Sidecar& sidecar, 
   return true;
 }
 
-// The file that has the name of a sidecar; of one that was set aside, the name that it had.
+// The data file of a sidecar's name. For a sidecar that was set aside: the file of the name that it had.
 std::string OwnerOf(const std::string& sidecar) {
   const auto owner = DataPathOf(sidecar);
   return owner ? *owner : DataPathOfTemporary(sidecar).value_or("");
 }
 
-// What sidecars of files of one size were committed for, by the hash of the first block. So one block of a file tells
-// which of them are worth a comparison, however many there are.
+// Sidecars of files of one size, by the hash of the first block. So one block of a file shows which of them are worth a
+// comparison, however many there are.
 class SameSize {
  public:
   SameSize(FileSystem& fs, const std::vector<std::string>& sidecars) {
@@ -71,7 +72,7 @@ class SameSize {
       });
     }
   }
-  // Sidecars that have the first block of the file.
+  // Sidecars whose first leaf matches the first block of the file.
   Result<std::vector<std::string>> WithFirstBlockOf(File& data, std::uint64_t size, const LeafKey* key) const {
     std::vector<std::string> out;
     for (const auto& [kind, sidecars] : by_first_) {
@@ -90,10 +91,10 @@ class SameSize {
   std::map<std::pair<std::uint32_t, bool>, std::multimap<decltype(Hash::bytes), std::string>> by_first_;  // by block size and seal
 };
 
-// What was read of the sidecars around, for the files that are asked about next. Thread-safe.
+// A cache of the sidecars around, for the next files. Thread-safe.
 class Around {
  public:
-  // Those beside a file, as `look` shows them.
+  // The sidecars beside a file, from the look at its directory.
   std::shared_ptr<const SameSize> Beside(FileSystem& fs, const std::string& directory, std::uint64_t bytes,
                                          const std::shared_ptr<const Neighbours>& look) {
     const std::lock_guard lock(mutex_);
@@ -106,8 +107,7 @@ class Around {
     }
     return known = std::make_shared<SameSize>(fs, paths);
   }
-  // Those of the datasets that the command names, if any is in another directory than `here`. They are looked at once, if
-  // ever.
+  // The sidecars in reach, if any is in another directory than `here`. They are read at most once.
   std::shared_ptr<const SameSize> InReach(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
     const std::lock_guard lock(mutex_);
     const std::vector<std::string> paths = PathsOfSize(fs, bytes, here);
@@ -116,7 +116,7 @@ class Around {
     if (!known) known = std::make_shared<SameSize>(fs, paths);
     return known;
   }
-  // What sets beside a file record of members without a sidecar, and what those in reach do.
+  // Members without a sidecar that sets beside the file record; below, those that sets in reach record.
   std::shared_ptr<const RecordedMembers> RecordedBeside(FileSystem& fs, const std::string& directory, const std::shared_ptr<const Neighbours>& look) {
     const std::lock_guard lock(mutex_);
     LookBeside(look);
@@ -131,7 +131,7 @@ class Around {
     if (recorded_in_reach_) return recorded_in_reach_;
     return recorded_in_reach_ = std::make_shared<RecordedMembers>(fs, sets_in_reach_);
   }
-  // All of them, whatever they were committed for. Not read.
+  // All sidecars in reach, not read.
   std::vector<std::string> AllInReach(FileSystem& fs, const std::string& here) {
     const std::lock_guard lock(mutex_);
     std::vector<std::string> paths;
@@ -139,7 +139,23 @@ class Around {
     std::ranges::transform(*reach_sizes_, std::back_inserter(paths), [](const auto& one) { return one.second; });
     return paths;
   }
-  // Files of this size in directories other than `here`, protected or not. All are asked for their sizes once.
+  // Those that were committed for a file of this inode number, in directories other than `here`.
+  std::vector<std::string> InReachFor(FileSystem& fs, std::uint64_t inode, const std::string& here) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> paths;
+    if (!ReachesBeyond(fs, here)) return paths;
+    const auto [begin, end] = reach_inodes_.equal_range(inode);
+    for (auto at = begin; at != end; ++at) {
+      if (DirectoryOf(at->second) != here) paths.push_back(at->second);
+    }
+    return paths;
+  }
+  // Those of members of sets, if anything in another directory than `here` is in reach.
+  std::vector<std::string> SetsInReach(FileSystem& fs, const std::string& here) {
+    const std::lock_guard lock(mutex_);
+    return ReachesBeyond(fs, here) ? sets_in_reach_ : std::vector<std::string>();
+  }
+  // Files of this size in directories in reach other than `here`, protected or not. The first call stats all files.
   std::vector<std::string> FilesOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
     const std::lock_guard lock(mutex_);
     std::vector<std::string> paths;
@@ -172,7 +188,8 @@ class Around {
     beside_.clear();
     recorded_beside_.reset();
   }
-  // These two with the mutex. Whether anything in another directory than `here` is in reach; then reach_sizes_ has all of it.
+  // The mutex must be held here and in PathsOfSize. Returns true if another directory than `here` is in reach; then
+  // reach_sizes_ is filled.
   bool ReachesBeyond(FileSystem& fs, const std::string& here) {
     for (const auto& more : std::exchange(more_, {})) {
       for (const std::string& directory : more()) {
@@ -209,14 +226,16 @@ class Around {
   void LookAtReach(FileSystem& fs) {
     reach_.clear();
     reach_sizes_.emplace();
+    reach_inodes_.clear();
     sets_in_reach_.clear();
     for (const std::string& directory : directories_) {
       const auto names = fs.List(directory);
       for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
-        if (!DataPathOf(name) && !DataPathOfTemporary(name)) continue;  // those that were set aside prove as well
+        if (!DataPathOf(name) && !DataPathOfTemporary(name)) continue;  // sidecars that were set aside count, too
         const auto peek = PeekSidecar(fs, JoinPath(directory, name));
         if (!peek.ok() || !peek->committed) continue;
         reach_sizes_->emplace(peek->stamp.size, JoinPath(directory, name));
+        reach_inodes_.emplace(peek->stamp.inode, JoinPath(directory, name));
         if (peek->kind == DatasetKind::kSet) sets_in_reach_.push_back(JoinPath(directory, name));
       }
     }
@@ -228,11 +247,12 @@ class Around {
   std::set<std::string> directories_, named_;
   std::vector<std::function<std::vector<std::string>()>> more_;
   std::optional<std::multimap<std::uint64_t, std::string>> reach_sizes_;
+  std::multimap<std::uint64_t, std::string> reach_inodes_;  // the same paths
   std::vector<std::string> sets_in_reach_;  // those of reach_sizes_ that are of sets
   std::optional<std::multimap<std::uint64_t, std::string>> files_;  // in reach, by size
 };
 
-/// Which sidecar each file has, as content proved.
+/// The sidecars of files that were proven by content.
 class ProvenOwners {
  public:
   void Remember(FileSystem& fs, const std::string& directory, const std::string& name, const std::string& sidecar) {
@@ -251,6 +271,14 @@ class ProvenOwners {
     return Find(fs, directory, [&](const auto& entry) { return entry.second.sidecar == sidecar; },
                 [](const auto& entry) { return entry.first; });
   }
+  void RememberUser(LeftBare user) {
+    const std::lock_guard lock(mutex_);
+    users_.push_back(std::move(user));
+  }
+  std::vector<LeftBare> TakeUsers() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(users_, {});
+  }
 
  private:
   struct Proof {
@@ -258,7 +286,7 @@ class ProvenOwners {
     std::uint64_t inode = 0;  // of the sidecar
     FileStat file;
   };
-  // An entry counts as long as the file is not changed and the sidecar has its name.
+  // An entry is valid until the file changes or the sidecar is renamed.
   template <class Is, class Answer>
   std::optional<std::string> Find(FileSystem& fs, const std::string& directory, const Is& is, const Answer& answer) {
     if (!any_) return std::nullopt;
@@ -277,18 +305,19 @@ class ProvenOwners {
   std::atomic<bool> any_ = false;
   std::mutex mutex_;
   std::map<std::string, std::map<std::string, Proof>> owners_;  // by directory and file
+  std::vector<LeftBare> users_;  // before content gave their sidecars to others
 };
 
-// A copy of a rotten file, and a link to it, can be protected, too. That proves nothing: by `own` the file is as it was committed (inode,
-// birth, size and mtime), nothing has changed it since before the other commit (ctime), and if it is repaired, the copy has that
-// content still.
+// True if the other dataset is a copy of this file, or a link to it, that was protected after this file rotted. That proves
+// nothing. By its own sidecar the file is as committed (inode, birth, size, mtime), and it was not changed since before the
+// other commit (ctime). If it is repaired, the copy still has the content.
 template <class Holds>
 bool WasCopiedSince(const FileStat& file, const Result<Peek>& own, std::int64_t other_commit_ns, const Holds& copy_holds) {
   if (!own.ok() || !own->committed || !MayBe(file, own->stamp) || !HasSizeAndTime(file, own->stamp)) return false;
   return file.ctime_ns < other_commit_ns && own->commit_clock_ns < other_commit_ns && copy_holds();
 }
 
-// The members of other sets that had the present content of a file, and have no sidecar any more.
+// Members of other sets that had the present content of the file, and have no sidecar any more.
 std::vector<Prover> RecordedProvers(FileSystem& fs, const std::string& data_path, const FileStat& stat, const Result<Peek>& own,
                                     const std::shared_ptr<const Neighbours>& look, const LeafKey* key) {
   const std::string directory = DirectoryOf(data_path), real = RealDirectory(fs, directory);
@@ -314,8 +343,8 @@ std::vector<Prover> RecordedProvers(FileSystem& fs, const std::string& data_path
   return provers;
 }
 
-// All sidecars but `own` that were committed for the present content of a file; if there is none, those that record it of a member that
-// lost its own. Which of them are usable is not asked.
+// All sidecars but `own` that were committed for the present content of the file. If there is none, sidecars that record it
+// of a member without a sidecar. Does not set Prover::usable.
 Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_path, const std::string& own, const LeafKey* key) {
   const std::string directory = DirectoryOf(data_path);
   std::vector<Prover> provers;
@@ -349,22 +378,41 @@ Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_pa
   return provers.empty() ? RecordedProvers(fs, data_path, *stat, peek, look, key) : provers;
 }
 
-// Whether the sidecar may be used for another file than that of its name. A set is protected as a whole, so its members
-// keep theirs. A file that was edited in place keeps its own, too.
+// The file that is judged by the sidecar of the prover, for all that stamps tell.
+std::optional<std::string> UserOf(FileSystem& fs, const Prover& prover) {
+  const std::string directory = DirectoryOf(prover.sidecar);
+  const auto user = Directory(fs, directory).UserOf(BaseNameOf(prover.sidecar));
+  return user ? std::optional(JoinPath(directory, *user)) : std::nullopt;
+}
+
+// True if the sidecar may be used for another file than that of its name. Sidecars of members are not free, because a set is
+// protected as a whole, nor is that of a file that was edited in place.
 Result<bool> IsFree(FileSystem& fs, const Prover& prover, const LeafKey* key) {
   const auto peek = PeekSidecar(fs, prover.sidecar);
   if (!peek.ok() || peek->kind == DatasetKind::kSet) return false;
+  // Sidecars may have been exchanged: it is that of a third file, which is as it was committed.
+  if (const auto user = UserOf(fs, prover); user && *user != prover.owner) {
+    LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, *user, prover.sidecar, key));
+    if (holds) return false;
+  }
   const auto owner = fs.Stat(prover.owner, /*follow=*/false);
   if (!owner.ok() || owner->type != FileStat::Type::kRegular) return true;
   if (MayBe(*owner, peek->stamp)) return false;
   LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, prover.owner, prover.sidecar, key));
   if (holds || !HasSizeAndTime(*owner, peek->stamp)) return !holds;
-  // It may be the rotten original, put back from a backup, of which the other file is a copy.
+  // The owner may be the rotten original, put back from a backup, and the other file a copy of it.
   LZY_ASSIGN_OR_RETURN(const auto others, ProversOf(fs, prover.owner, prover.sidecar, key));
   return !others.empty();
 }
 
-// Whether `data` is what `sidecar` committed.
+// Whether anything tells of a file: a sidecar of its own, or the set that it is a member of.
+bool IsToldOf(FileSystem& fs, const std::string& path) {
+  const auto peek = FindAndPeek(fs, path);
+  if (!peek.ok()) return peek.status().code() != Code::kNotFound;
+  return peek->kind == DatasetKind::kShared || PatternFromTail(path, peek->name, peek->rank).has_value();
+}
+
+// True if `data` has the content that `sidecar` committed.
 Result<bool> Holds(FileSystem& fs, const std::string& data, const Sidecar& sidecar, const LeafKey* key) {
   Result<bool> holds = false;
   LZY_RETURN_IF_ERROR(NoThrow([&]() -> Status {
@@ -380,8 +428,8 @@ Result<bool> Holds(FileSystem& fs, const std::string& data, const Sidecar& sidec
   return holds;
 }
 
-// Files other than `except` that may hold what `sidecar` committed, by their size and, if asked for, time: some of those beside it, and
-// protected ones in reach; with kAll, others there as well.
+// Files other than `except` that may have the content of `sidecar`, by their size and, if requested, mtime. Examines some of
+// those beside it and protected ones in reach; with kAll, also others in reach.
 std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sidecar, const Stamp& stamp, const std::string& except,
                                        Holders which) {
   constexpr std::size_t kMost = 256;
@@ -414,7 +462,7 @@ std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sideca
   return paths;
 }
 
-// Whether the sidecars of other members say that it is one of theirs.
+// True if sidecars of a set say that the file is one of its members.
 bool IsClaimedByASet(FileSystem& fs, const std::string& path) {
   const std::vector<std::string> patterns = Directory(fs, DirectoryOf(path)).SetPatternsAround(BaseNameOf(path));
   return std::ranges::any_of(patterns, [&](const std::string& pattern) { return MatchPattern(pattern, path).has_value(); });
@@ -430,6 +478,25 @@ Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::
     return holds.status();
   }));
   return holds;
+}
+
+bool HoldsPartOf(FileSystem& fs, const std::string& data, const std::string& sidecar) {
+  constexpr std::uint64_t kFirst = 16;
+  bool any = false;
+  (void)NoThrow([&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(const auto loaded, Sidecar::Load(fs, sidecar, OpenMode::kRead));
+    LZY_ASSIGN_OR_RETURN(const auto file, fs.Open(data, OpenMode::kRead, /*follow=*/false));
+    const SidecarContents& contents = loaded->contents();
+    const std::uint64_t block = contents.superblock.block_size, size = contents.superblock.stamp.size;
+    std::vector<std::uint8_t> bytes(std::min(block, size));
+    for (std::uint64_t index = 0; !any && index < std::min(kFirst, contents.data_tree.leaf_count()) && index * block < size; ++index) {
+      const MutableByteSpan piece(bytes.data(), std::min(block, size - index * block));
+      LZY_ASSIGN_OR_RETURN(const std::size_t got, file->ReadAt(index * block, piece));
+      any = got == piece.size() && LeafHash(nullptr, HashTag::kDataLeaf, index, piece) == contents.data_tree.leaf(index);
+    }
+    return Status::Ok();
+  });
+  return any;
 }
 
 Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
@@ -466,7 +533,7 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
   return std::nullopt;
 }
 
-// Files may have been swapped or rotated, so each one that loses its sidecar is asked next.
+// Goes on with each file that loses its sidecar, because files may have been swapped or rotated.
 Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
   const std::string directory = DirectoryOf(data_path);
   std::set<std::string> asked;
@@ -484,30 +551,44 @@ Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const 
       LZY_ASSIGN_OR_RETURN(const bool right, HoldsCommitted(fs, path, *own, key));
       if (right) break;
     }
+    const auto user = UserOf(fs, *prover);
     RememberProven(fs, directory, BaseNameOf(path), BaseNameOf(prover->sidecar));
+    if (user && *user != path) fs.Memo<ProvenOwners>().RememberUser({*user, path});
     any = true;
     path = prover->owner;
   }
   return any;
 }
 
-std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except) {
+std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
+                                    Within within) {
   const std::string directory = DirectoryOf(data_path);
   const auto look = Neighbours::For(fs, directory, BaseNameOf(data_path), stat).look;
+  std::vector<std::string> sidecars;
+  for (const std::string& sidecar : look->SidecarsFor(stat.inode)) sidecars.push_back(JoinPath(directory, sidecar));
+  const std::size_t beside = sidecars.size();
+  if (within == Within::kReach) {
+    // Numbers of inodes mean something on one file system only.
+    for (const std::string& path : fs.Memo<Around>().InReachFor(fs, stat.inode, RealDirectory(fs, directory))) {
+      const auto place = fs.Stat(path, /*follow=*/false);
+      if (place.ok() && place->device == stat.device) sidecars.push_back(path);
+    }
+  }
   std::vector<FormerName> names;
-  for (const std::string& sidecar : look->SidecarsFor(stat.inode)) {
-    const std::string path = JoinPath(directory, sidecar);
+  for (std::size_t i = 0; i < sidecars.size(); ++i) {
+    const std::string& path = sidecars[i];
     if (!except.empty() && RealPathOf(fs, path) == RealPathOf(fs, except)) continue;
     auto peek = PeekSidecar(fs, path);
     if (!peek.ok() || !peek->committed || !MayBe(stat, peek->stamp) || !HasSizeAndTime(stat, peek->stamp)) continue;
     std::string name = peek->kind == DatasetKind::kSet ? ExpandPattern(peek->name, peek->rank) : peek->name;
+    if (i >= beside && name.find('/') == std::string::npos) name = JoinPath(DirectoryOf(path), name);
     names.push_back({path, std::move(*peek), std::move(name)});
   }
   return names;
 }
 
-// Where births are told, a renamed file has its sidecar, and is judged by that. A file that was not changed since it was written (ctime) was
-// not renamed: this spares a look at the directory.
+// With births, a renamed file keeps its sidecar and is judged by it. A file that was not changed since it was written
+// (ctime) was not renamed; this saves a look at the directory.
 std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
   const auto stat = fs.Stat(data_path, /*follow=*/false);
   if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0 || TellsFilesApart(stat->birth_ns) ||
@@ -515,7 +596,7 @@ std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path
     return std::nullopt;
   }
   std::optional<std::string> name;
-  for (const FormerName& one : CommittedAs(fs, data_path, *stat, "")) {
+  for (const FormerName& one : CommittedAs(fs, data_path, *stat, "", Within::kDirectory)) {
     const std::string owner = OwnerOf(one.sidecar);
     if (owner.empty() || fs.Stat(owner, /*follow=*/false).status().code() != Code::kNotFound) continue;
     const auto holds = HoldsCommitted(fs, data_path, one.sidecar, key);
@@ -543,6 +624,39 @@ void AddToReach(FileSystem& fs, const std::string& directory) {
 
 void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories) {
   fs.Memo<Around>().AddToReach(std::move(directories));
+}
+
+// What has kept its name until now says as much of the file as before.
+std::vector<LeftBare> TakeLeftBare(FileSystem& fs) {
+  std::vector<LeftBare> bare;
+  for (LeftBare& user : fs.Memo<ProvenOwners>().TakeUsers()) {
+    const auto own = SidecarPath(user.path);
+    const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
+    if (!has_own && fs.Stat(user.path, /*follow=*/false).ok() && !IsToldOf(fs, user.path) && !IsClaimedByASet(fs, user.path)) {
+      bare.push_back(std::move(user));
+    }
+  }
+  return bare;
+}
+
+void MarkFromElsewhere(FileSystem& fs, const std::vector<std::string>& here, std::vector<SetClaim>& claims) {
+  std::map<Uuid, std::size_t> sets;
+  for (const SetClaim& claim : claims) ++sets[claim.uuid];
+  if (sets.size() < 2 || here.empty()) return;
+  std::set<std::string> places;
+  for (const std::string& path : here) places.insert(RealPathOf(fs, path));
+  std::map<std::pair<Uuid, std::string>, std::size_t> elsewhere;  // by set and pattern
+  std::set<Uuid> at_home;
+  for (const std::string& sidecar : fs.Memo<Around>().SetsInReach(fs, DirectoryOf(*places.begin()))) {
+    const auto peek = PeekSidecar(fs, sidecar);
+    const auto owner = DataPathOf(sidecar);
+    if (!peek.ok() || !owner || !sets.contains(peek->uuid) || places.contains(*owner)) continue;
+    const auto stat = fs.Stat(*owner, /*follow=*/false);
+    const auto pattern = PatternFromTail(*owner, peek->name, peek->rank);
+    if (!pattern || !stat.ok() || !IsSameFile(*stat, peek->stamp)) continue;
+    if (++elsewhere[{peek->uuid, *pattern}] >= sets[peek->uuid]) at_home.insert(peek->uuid);
+  }
+  for (SetClaim& claim : claims) claim.named = claim.named && !at_home.contains(claim.uuid);
 }
 
 std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here) {

@@ -1,4 +1,4 @@
-// Which sidecar belongs to a file: the table of docs/design/commit.md §7 ("Owners of sidecars"), all of it.
+// Goes through the tables of docs/design/commit.md §7 ("Owners of sidecars").
 
 #include "names/contents.h"
 
@@ -35,7 +35,7 @@ constexpr Fit kFits[] = {Fit::kNone, Fit::kFull, Fit::kEdited, Fit::kRecycled, F
 constexpr const char* kFitNames[] = {"none", "full", "edited", "recycled", "inode", "times", "foreign"};
 
 enum class Content { kOwn, kOther, kNeither };
-// The file that has the name of the other sidecar: gone, as that committed it, or another one.
+// The file that has the name of the other sidecar: gone, as that sidecar committed it, or another file.
 enum class Namesake { kGone, kCommitted, kAnother };
 
 struct Row {
@@ -48,7 +48,7 @@ struct Row {
   }
 };
 
-// The sidecar that a look at stamps gives, without reading anything.
+// The sidecar that the file has by stamps, without reading data.
 std::string ByStamp(const Row& row) {
   const bool claims_own = row.own == Fit::kFull || row.own == Fit::kEdited || row.own == Fit::kRecycled || row.own == Fit::kTimes;
   if (claims_own) return ".LZY.f";
@@ -57,7 +57,7 @@ std::string ByStamp(const Row& row) {
   return row.own != Fit::kNone ? ".LZY.f" : "";
 }
 
-// The sidecar by which the file is judged if it differs from that one.
+// The sidecar by which the file is judged if it differs from the first one.
 std::string ByContent(const Row& row) {
   const std::string stamped = ByStamp(row);
   if (row.content == Content::kOwn && row.own != Fit::kNone) return ".LZY.f";
@@ -154,7 +154,7 @@ TEST_P(OwnersTest, StampsAndContentDecideAsTheTableSays) {
   });
 }
 
-// Whatever stamps say: what some sidecar beside the file proves right is not written to, and no sidecar is lost.
+// For all stamps: no repair writes to a content that a sidecar beside the file proves, and no sidecar is lost.
 TEST_P(OwnersTest, NoRepairWritesToWhatASidecarProves) {
   ForEachRow([&](const Row& row) {
     const auto before = fs_.Copy();

@@ -1,4 +1,5 @@
-// How sidecars and files are matched. The order of checks decides which answer wins, so see docs/design/commit.md §7 first.
+// Matches sidecars and files. The order of checks decides which answer wins; see the tables in docs/design/commit.md §7
+// first.
 
 #include "names/lookup.h"
 
@@ -14,12 +15,12 @@
 namespace lzy {
 namespace {
 
-// The file that was committed, as it was committed, for all that a stat tells.
+// True if the stat shows the committed file, unchanged.
 bool IsStamped(const FileStat& file, const Stamp& stamp) {
   return IsSameFile(file, stamp) && HasSizeAndTime(file, stamp);
 }
 
-// What is known of `name`; calls `find` only at the first time. References stay valid, because maps do not move nodes.
+// The cached value for `name`; calls `find` the first time. References stay valid, because maps do not move nodes.
 template <class Known, class Find>
 const typename Known::mapped_type& Once(Known& known, const std::string& name, Find find) {
   auto at = known.find(name);
@@ -27,14 +28,13 @@ const typename Known::mapped_type& Once(Known& known, const std::string& name, F
   return at->second;
 }
 
-// Whether a file looks as if a program had just created it. If the file system does not tell when it was made, a
-// renamed file that was emptied looks the same.
+// True if a program seems to have just created the file. Without births, a renamed file that was emptied looks the same.
 bool LooksNew(const FileStat& file) {
   const bool made_then = file.birth_ns == 0 || file.birth_ns == file.mtime_ns;
   return file.size == 0 && file.mtime_ns != 0 && file.ctime_ns == file.mtime_ns && made_then;
 }
 
-// FindSidecar, where `real` is data_path without a link at its end.
+// FindSidecar; `real` is data_path without a link at its end.
 Result<std::string> FindIn(Directory& directory, const std::string& real, const std::string& data_path) {
   if (const Status possible = SidecarPath(real).status(); !possible.ok())
     return Status(Code::kUnprotected, fmt::format("not protected: {}", possible.message()));
@@ -138,8 +138,8 @@ std::vector<std::string> Directory::StillTrue(const std::function<std::vector<st
   return ask();
 }
 
-// If the question is about no file that is there, only a new look would answer. A list of the directory is as new, and
-// as a rule it shows that there is no such file.
+// For a lookup without an existing file, only a new look would be valid. A list of the directory is as new, and usually
+// shows that there is no such file.
 std::vector<std::string> Directory::FilesOf(std::uint64_t inode) {
   if (!looked_now_ && asking_.empty() && !MayHold(inode)) return {};
   return StillTrue([&] { return Around().FilesOf(inode); },
@@ -158,8 +158,8 @@ std::string Directory::SidecarOf(const std::string& name) {
   return Once(sidecar_of_, name, [&] { return FindSidecarOf(name); });
 }
 
-// Sidecars that were exchanged record the names of each other's files. The one of the file that was deleted since is at the end
-// of the chain: at the name of a file that is at home with another one.
+// Exchanged sidecars record the names of each other's files. Follows them: the sidecar of the file that was deleted is at
+// the end of the chain, at the name of a file that has another sidecar.
 std::string Directory::SidecarOfLost(const std::string& name) {
   const std::string own = kSidecarPrefix + name;
   std::set<std::string> passed;
@@ -181,9 +181,9 @@ std::optional<std::string> Directory::NameMeantBy(const std::string& sidecar) {
   return of_file && !fs_.Stat(PathOf(peek->name), /*follow=*/false).ok() && SidecarOf(peek->name) == sidecar ? peek->name : DataPathOf(sidecar);
 }
 
-// The table of docs/design/commit.md §7, cheapest and surest first:
-//  1. the file is gone: the sidecar of its name, if there is one, or the one that was exchanged for that;
-//  2. content proved which one it is (names/contents);
+// The first table of docs/design/commit.md §7, cheapest and surest checks first:
+//  1. the file is gone: the sidecar of its name, if there is one, or the one that was exchanged for it;
+//  2. content has proven a sidecar (names/contents);
 //  3. the sidecar of its name has its stamp;
 //  4. the file is new, and there is no sidecar of its name: none;
 //  5. the sidecar of its name has its inode and time of birth, or its size and mtime;
@@ -201,16 +201,16 @@ std::string Directory::FindSidecarOf(const std::string& name) {
     if (auto proven = ProvenSidecar(fs_, path_, name)) return *proven;
   }
   if (peek != nullptr && peek->committed && regular && IsStamped(*data, peek->stamp)) return own;
-  // A file that a program has just created was not renamed. This spares looking into every sidecar of a directory that
-  // a program fills.
+  // A file that a program has just created was not renamed. So not every sidecar of a directory is read while a program
+  // fills it.
   const bool looks_new = LooksNew(*data);
   if (!has_own && looks_new) return "";
   if (peek != nullptr && Claims(*data, own, *peek)) return own;
-  // Where births tell nothing, no other sidecar can be known to be of this file: a look around would find none.
+  // Without births, no other sidecar can be recognised as this file's, so a look would find none.
   const bool may_be_renamed = TellsFilesApart(data->birth_ns);
   if (may_be_renamed && !Around().status().ok()) return has_own ? own : "";
   if (may_be_renamed && !looks_new) {
-    // Several sidecars may claim one inode. A stamp wins at once; among the others, the latest commit.
+    // Several sidecars may claim one inode. A stamp wins at once; among the others, the latest commit wins.
     std::string latest;
     for (const std::string& sidecar : SidecarsFor(data->inode)) {
       if (HomeByStamp(sidecar) == name) return sidecar;
@@ -219,18 +219,18 @@ std::string Directory::FindSidecarOf(const std::string& name) {
     }
     if (!latest.empty()) return latest;
   }
-  // A sidecar that was committed for another file says nothing about this one, although it has the name.
+  // A sidecar that was committed for another file says nothing about this one, although it has its name.
   return has_own && !HomeByStamp(own) && !HomeByInode(own) ? own : "";
 }
 
-// Whether the file of a sidecar's own name is the one that the sidecar was made for, or (by size and mtime) a copy of it,
-// as a restored backup is. No file of another name takes such a sidecar away.
+// True if the file of a sidecar's own name is the one for which it was made, or by size and mtime a copy of it (a restored
+// backup). No file of another name gets such a sidecar.
 bool Directory::Claims(const FileStat& file, const std::string& sidecar, const Peek& peek) const {
   if (IsSameFile(file, peek.stamp)) return true;
   return peek.committed && HasSizeAndTime(file, peek.stamp) && RecordsItsName(sidecar, peek);
 }
 
-// Whether it has the name that it had at its commit. Sidecars may be exchanged, too.
+// True if the sidecar has the name that it had at its commit.
 bool Directory::RecordsItsName(const std::string& sidecar, const Peek& peek) const {
   const auto owner = DataPathOf(sidecar);
   if (!owner) return false;
@@ -244,21 +244,21 @@ bool Directory::IsLinkInPlaceOfFile(const std::string& name) {
   return peek.ok() && peek->committed && RecordsItsName(own, *peek);
 }
 
-// By the pattern alone: the other member's own sidecar may be lost.
+// Goes by the pattern alone, because the other member's sidecar may be lost.
 bool Directory::NamesMember(const std::string& name, const std::string& owner, const Peek& peek) const {
   if (peek.kind != DatasetKind::kSet) return false;
   const auto pattern = PatternFromTail(PathOf(owner), peek.name, peek.rank);
   return pattern && MatchPattern(*pattern, PathOf(name)).has_value();
 }
 
-// Its info record says which name it had at its commit.
+// The info record has the name at the commit.
 bool Directory::IsMisplaced(const std::string& sidecar, const Peek& peek) const {
   const auto owner = DataPathOf(sidecar);
   if (!owner || peek.kind != DatasetKind::kSet || PatternFromTail(PathOf(*owner), peek.name, peek.rank)) return false;
   return PatternFromTail(PathOf(*owner), peek.name).has_value();
 }
 
-// A home by inode counts only if the file does not have a better sidecar.
+// A file found by inode counts only if no other sidecar fits it better.
 std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
   const auto owner = DataPathOf(sidecar);
   const Asking asking(*this, owner && StatOf(*owner) ? *owner : "");
@@ -286,27 +286,26 @@ bool Directory::OthersAreAtHome(const std::string& owner, const Peek& peek) {
   });
 }
 
-// Members that were exchanged keep the sidecars of their names, unless it was the sidecars that were exchanged.
+// Members that exchanged their names keep the sidecars of their names, unless the sidecars were exchanged.
 bool Directory::IsExchanged(const std::string& name, const std::string& sidecar, const Peek& peek) {
   const auto owner = DataPathOf(sidecar);
   const bool other_member = owner && (OfSameSet(kSidecarPrefix + name, peek) || NamesMember(name, *owner, peek));
   return other_member && !IsMisplaced(sidecar, peek);
 }
 
-// The file was changed since the commit. So its inode and birth are all that there is to go by, and nothing may speak
-// against them.
+// The file was changed since the commit. Only its inode and birth identify it, so nothing may contradict them.
 std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
   return Once(home_by_inode_, sidecar, [&]() -> std::optional<std::string> {
     const auto& peek = PeekAt(sidecar);
     const auto owner = DataPathOf(sidecar);
-    // A sidecar that was never committed and has a temporary name is just being made.
+    // A sidecar with a temporary name that was never committed is being made at this moment.
     if (!peek.ok() || (!peek->committed && !owner) || HomeByStamp(sidecar)) return std::nullopt;
     if (!TellsFilesApart(peek->stamp.birth_ns)) return std::nullopt;
-    // The file of the sidecar's own name speaks against it if it took the place of a member that was moved away.
+    // The file of the sidecar's own name contradicts if it took the place of a member that was moved away.
     const auto namesake = owner ? StatOf(*owner) : std::nullopt;
     if (namesake && IsClaimed(sidecar, *peek)) return std::nullopt;
     if (namesake && !IsMisplaced(sidecar, *peek) && OthersAreAtHome(*owner, *peek)) return std::nullopt;
-    // The edited file was put aside, and the committed one was copied back: content goes before identity.
+    // The edited file was put aside, and the committed one was copied back. Content goes before identity.
     const auto is_back = [&] {
       if (!namesake || namesake->size != peek->stamp.size) return false;
       const auto same = HoldsCommitted(fs_, PathOf(*owner), PathOf(sidecar), nullptr);
@@ -330,7 +329,7 @@ std::optional<std::string> Directory::HomeByStamp(const std::string& sidecar) {
     const auto owner = DataPathOf(sidecar);
     // Hard links have the same stamp; the name decides among them.
     if (IsClaimed(sidecar, *peek)) {
-      const auto namesake = StatOf(*owner);  // it may be gone by now
+      const auto namesake = StatOf(*owner);  // it may be gone since IsClaimed
       return namesake && HasSizeAndTime(*namesake, peek->stamp) ? owner : std::nullopt;
     }
     if (!TellsFilesApart(peek->stamp.birth_ns)) return std::nullopt;
@@ -352,7 +351,7 @@ std::optional<std::string> Directory::HomeByContent(const std::string& sidecar) 
     const auto same = HoldsCommitted(fs_, PathOf(name), PathOf(by), nullptr);
     return same.ok() && *same;
   };
-  // A file that was committed again under its new name is at home with that sidecar.
+  // A file that was committed again under its new name belongs to its new sidecar.
   const auto holds = [&](const std::string& name) {
     return is_of(name, sidecar) && !(HasOwnSidecar(name) && is_of(name, kSidecarPrefix + name));
   };
@@ -362,7 +361,7 @@ std::optional<std::string> Directory::HomeByContent(const std::string& sidecar) 
     home_by_stamp_[sidecar] = name;
     return name;
   };
-  // Renamed onto a file of equal size and mtime: by its stamp it has the sidecar of that one.
+  // The file may have been renamed over a file of equal size and mtime. Then, by its stamp, it has the sidecar of that file.
   const auto same_inode = TellsFilesApart(peek->stamp.birth_ns) ? FilesOf(peek->stamp.inode) : std::vector<std::string>();
   for (const std::string& name : same_inode) {
     const auto file = StatOf(name);
@@ -374,7 +373,7 @@ std::optional<std::string> Directory::HomeByContent(const std::string& sidecar) 
     for (const std::string& name : names_) {
       if (IsLzyName(name) || names_.contains(kSidecarPrefix + name) || !SidecarOf(name).empty()) continue;
       const auto file = StatOf(name);
-      // Where births are told, a renamed file is known by its stamp, and another one of the same content is a copy.
+      // With births, a renamed file is recognised by its stamp, and another file with the same content is a copy.
       if (file && file->birth_ns == 0) unowned_->emplace(file->size, name);
     }
   }
@@ -392,7 +391,7 @@ std::optional<std::string> Directory::UserOf(const std::string& sidecar) {
   return file;
 }
 
-// Only for hints: members may have been exchanged, and the hashes will say so.
+// Only for hints. If members exchanged their names, the hashes show it.
 std::optional<std::string> Directory::OtherMemberIn(const std::string& name) {
   const auto data = fs_.Stat(PathOf(name), /*follow=*/false);
   const std::string own = SidecarOf(name);

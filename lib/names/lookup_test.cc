@@ -1,4 +1,4 @@
-// Sidecars of files that have another name than at their commit.
+// Finds sidecars of files that were renamed since their commit.
 
 #include "names/lookup.h"
 
@@ -63,7 +63,7 @@ TEST_F(ResolveRenamedTest, SidecarIsAdoptedWhileAnotherFileHasItsName) {
   EXPECT_EQ(SidecarName("d/ck"), ".LZY.ck.new");
   EXPECT_THAT(Found("d"), ElementsAre("s:d/ck", "s:d/ck.old"));
   EXPECT_THAT(Orphans("d"), IsEmpty());
-  // A file that came later and has no sidecar is not judged by another's.
+  // A file that was made later and has no sidecar is not judged by the sidecar of another one.
   stdfs::rename("d/ck", "d/ck.new");
   Write("d/ck", "a third one");
   EXPECT_EQ(SidecarName("d/ck"), "");
@@ -84,7 +84,7 @@ TEST_F(ResolveRenamedTest, FilesSwappedAndRotatedKeepTheirSidecars) {
   EXPECT_EQ(SidecarName("b"), ".LZY.c");
   EXPECT_EQ(SidecarName("c"), ".LZY.a");
   EXPECT_THAT(Found("."), ElementsAre("s:a", "s:b", "s:c"));
-  // As the tools that write have it.
+  // As tools that write do.
   for (const char* path : {"a", "b", "c"}) ASSERT_OK(Rehome(fs_, path));
   for (const char* path : {"a", "b", "c"}) EXPECT_EQ(SidecarName(path), std::string(".LZY.") + path);
 }
@@ -176,7 +176,7 @@ TEST_F(ResolveRenamedTest, NameFromBeforeARenameMeansTheRenamedFile) {
     EXPECT_THAT(Found(path), ElementsAre("p:d/t.%r[0,1,2]"));
     EXPECT_THAT(Find(path)->front().notes, ElementsAre(HasSubstr("renamed"))) << path;
   }
-  // One member under another name is a member that is missing.
+  // A member with another name counts as missing.
   stdfs::rename("d/t.1", "d/elsewhere");
   for (int rank : {0, 2}) stdfs::rename(fmt::format("d/t.{}", rank), fmt::format("d/s.{}", rank));
   EXPECT_THAT(Found("d/s.1"), ElementsAre("p:d/s.%r[0,1,2]"));
@@ -194,11 +194,11 @@ TEST_F(ResolveRenamedTest, FileChangedAndThenRenamedKeepsItsSidecar) {
   ASSERT_OK(found);
   EXPECT_EQ(found->front().path, "d/b");
   EXPECT_THAT(found->front().notes, ElementsAre("'d/a' is gone: it was renamed to 'd/b'"));
-  // Its old name in use again, be it by a file with a sidecar of its own or by one without.
+  // The old name is used again, by a file with a sidecar of its own or without one.
   Write("d/a", "another one");
   EXPECT_EQ(SidecarName("d/a"), "");
   EXPECT_EQ(SidecarName("d/b"), ".LZY.a");
-  ASSERT_OK(Rehome(fs_, "d/a"));  // as the tools and programs that write there have it
+  ASSERT_OK(Rehome(fs_, "d/a"));  // as tools and programs that write do
   EXPECT_EQ(SidecarName("d/b"), ".LZY.b");
   EXPECT_THAT(Orphans("d"), IsEmpty());
 }
@@ -257,7 +257,7 @@ TEST_F(ResolveRenamedTest, WhatWasNeverCommittedFollowsItsFileToo) {
   EXPECT_EQ(SidecarName("ck"), ".LZY.ck.new");
   EXPECT_THAT(Found("."), ElementsAre("s:ck"));
   EXPECT_THAT(Orphans("."), ElementsAre(".LZY.ck"));
-  // A repair leaves what may be the last to know the replaced file. A program replaces that, too.
+  // A repair leaves a sidecar that may be the only record of the replaced file. A program replaces it.
   auto left = Rehome(fs_, "ck");
   ASSERT_OK(left);
   EXPECT_EQ(BaseNameOf(*left), ".LZY.ck.new");
@@ -277,7 +277,7 @@ TEST_F(ResolveRenamedTest, SetWhoseMembersWereChangedAndThenRenamedIsFound) {
   EXPECT_THAT(Found("d"), ElementsAre("p:d/step.%r[0,1,2]"));
   EXPECT_THAT(Orphans("d"), IsEmpty());
   for (int rank = 0; rank < 3; ++rank) ASSERT_OK(Rehome(fs_, fmt::format("d/step.{}", rank)));
-  // Among each other they do not take their sidecars along.
+  // Members that exchange their names do not take their sidecars along.
   Write("d/step.0", "torn or edited, too");
   stdfs::rename("d/step.0", "d/t");
   stdfs::rename("d/step.1", "d/step.0");
@@ -315,7 +315,7 @@ TEST_F(ResolveRenamedTest, SetThatWasTornAndThenRotatedTakesItsSidecarsAlong) {
   EXPECT_THAT(Orphans("d"), IsEmpty());
 }
 
-/// Each file has another inode's number, as after a mount of a file system that does not store them.
+/// Each file has the inode number of another one, as after a mount of a file system that does not store them.
 class Renumbered final : public PassingFileSystem {
  public:
   using PassingFileSystem::PassingFileSystem;
@@ -327,7 +327,7 @@ class Renumbered final : public PassingFileSystem {
   }
 };
 
-/// Says that a file was made when the test says, or does not say when.
+/// Returns the time of birth that the test sets, or none.
 class Births final : public PassingFileSystem {
  public:
   using PassingFileSystem::PassingFileSystem;
@@ -350,7 +350,7 @@ TEST_F(ResolveRenamedTest, InodeThatWasGivenOutAgainIsAnotherFile) {
   EXPECT_CODE(FindSidecar(fs, "new"), Code::kNotFound);
   fs.birth_ns = birth;
   EXPECT_OK(FindSidecar(fs, "new"));
-  // Where nobody tells when a file was made, it may be another one.
+  // Without births, it may be another file.
   fs.birth_ns = 0;
   EXPECT_CODE(FindSidecar(fs, "new"), Code::kNotFound);
 }
@@ -361,7 +361,7 @@ TEST_F(ResolveRenamedTest, SidecarOfADeletedFileIsNotThatOfAnotherOnesInode) {
   Write("ck.new", "committed");
   ProtectShared("ck.new");
   Write("ck.new", "torn");
-  // Stands for: ck was deleted, and ck.new has got its inode.
+  // As if ck was deleted, and ck.new got its inode.
   Renumbered fs(fs_);
   fs.now[fs_.Stat("ck.new")->inode] = fs_.Stat("ck")->inode;
   const std::uint64_t old = fs_.Stat("ck")->inode;
@@ -447,7 +447,7 @@ TEST_F(ResolveRenamedTest, HardLinkDoesNotTakeTheSidecarAway) {
   EXPECT_CODE(FindSidecar(fs_, "b"), Code::kNotFound);
 }
 
-/// After a first list, does something just before a file is looked at.
+/// After the first list, does something just before a file is examined.
 class AtStat final : public PassingFileSystem {
  public:
   using PassingFileSystem::PassingFileSystem;
@@ -484,7 +484,7 @@ TEST_F(ResolveRenamedTest, FileProtectedAndRenamedDuringALookHasItsSidecar) {
   EXPECT_EQ(*sidecar, "d/.LZY.b");
 }
 
-// What a list tells of inodes is what a stat tells.
+// A list of a directory gives the same inodes as stat.
 TEST_F(ResolveRenamedTest, AListTellsTheInodesThatAStatTells) {
   Write("d/a");
   Write("d/b");
@@ -505,7 +505,7 @@ TEST_F(ResolveRenamedTest, AListTellsTheInodesThatAStatTells) {
   EXPECT_CODE(fs_.OpenListed("d/link"), Code::kInvalidArgument);
 }
 
-// A file that has a second name elsewhere. If it gets one here, it may be protected by that one.
+// A file with a second name in another directory. If it gets one here, it may be protected by that name.
 TEST_F(ResolveTest, ALookAnswersForAFileUntilItGetsASecondNameHere) {
   Write("d/a");
   Write("e/other");

@@ -12,26 +12,26 @@
 namespace lzy {
 namespace {
 
-// A sidecar that changed less than this before a look may have changed once more, within the same tick of the clock. The
-// clock of a remote file system may also be a little behind.
+// A sidecar that changed less than this before a look may have changed again within the same tick of the clock. The clock of
+// a remote file system may also be a little behind.
 constexpr std::int64_t kSettledNs = 2'000'000'000;
 
-// Looks at more directories than these are forgotten, the oldest first. A tool that walks a tree goes through its
-// directories one by one.
+// The number of looks that are kept; the oldest are discarded first. A tool that walks a tree goes through directories one
+// by one.
 constexpr std::size_t kMaxKept = 8;
 
 bool SameFile(const FileStat& a, const FileStat& b) {
   return a.inode == b.inode && a.size == b.size && a.mtime_ns == b.mtime_ns && a.ctime_ns == b.ctime_ns;
 }
 
-// Whether no name was made, changed or removed in a directory between two stats, of which the first was of a time when it
-// had not changed for a while. A change would show in its times then.
+// True if no name was created, changed or removed between the two stats of a directory. The first stat must be of a time
+// when the directory had not changed for a while; then its times show any change.
 bool StoodStill(const Result<FileStat>& before, const Result<FileStat>& after, std::int64_t began_ns) {
   return before.ok() && after.ok() && before->ctime_ns != 0 && before->ctime_ns < began_ns - kSettledNs &&
          before->mtime_ns < began_ns - kSettledNs && before->device == after->device && SameFile(*before, *after);
 }
 
-// Somebody is giving sidecars other names (dataset/rehome). One that is on its way may not be in the list.
+// True if a process is renaming sidecars (dataset/rehome). One that is being renamed may not be in the list.
 bool IsUnsettled(const std::vector<DirectoryEntry>& names) {
   return std::ranges::binary_search(names, std::string(kTemporaryPrefix) + "lock", {}, &DirectoryEntry::name);
 }
@@ -43,7 +43,7 @@ struct Neighbours::Kept {
     std::mutex mutex;
     std::shared_ptr<const Neighbours> look;
   };
-  // One directory may have several paths. It is looked at once.
+  // One directory may have several paths. It gets one look.
   std::shared_ptr<Place> At(FileSystem& fs, const std::string& directory) {
     {
       std::lock_guard lock(mutex);
@@ -104,8 +104,8 @@ std::vector<std::string> Neighbours::FilesOfSize(std::uint64_t bytes) const {
   return names;
 }
 
-// Files are seen before sidecars are listed. Otherwise a file could be protected and renamed in between, and its sidecar
-// would be missing from a look that has its new name. If the directory stood still meanwhile, one list serves both.
+// Stats files before it lists sidecars. In the other order, a file could be protected and renamed in between, and the look
+// would have its new name without its sidecar. If the directory did not change meanwhile, one list serves both.
 std::shared_ptr<const Neighbours> Neighbours::LookAgain(FileSystem& fs, const std::string& directory,
                                                         std::shared_ptr<const Neighbours>& kept) {
   auto look = std::make_shared<Neighbours>();
@@ -128,8 +128,8 @@ bool Neighbours::Saw(const std::string& name, const FileStat& file) const {
   const auto at = std::ranges::lower_bound(files_, name, {}, &Seen::name);
   const bool as_seen = at != files_.end() && at->name == name && at->inode == file.inode && at->ctime_ns == file.ctime_ns &&
                        at->birth_ns == file.birth_ns;
-  // A file of several names may have been protected by another one since. That one is in the look too, unless it was made
-  // within the tick of the clock of the last change before the look.
+  // A file with several names may have been protected by another name since. That name is in the look, too, unless it was
+  // made within the tick of the last change before the look.
   return as_seen && (file.links == 1 || (file.ctime_ns < began_ns_ - kSettledNs && FilesOf(file.inode).size() == 1));
 }
 
@@ -145,7 +145,7 @@ void Neighbours::SeeSidecars(FileSystem& fs, const std::string& directory, const
                              const Neighbours* before) {
   for (const auto& [name, inode, regular] : names) {
     const auto owner = DataPathOf(name);
-    // Temporary names are kept, too; they never have an owner by name.
+    // Temporary names are kept, too; their names lead to no data file.
     if (!owner && !name.starts_with(kTemporaryPrefix)) continue;
     const std::string path = JoinPath(directory, name);
     const Entry* known = nullptr;
@@ -153,7 +153,7 @@ void Neighbours::SeeSidecars(FileSystem& fs, const std::string& directory, const
       const auto at = std::ranges::lower_bound(before->sidecars_, name, {}, &Entry::name);
       if (at != before->sidecars_.end() && at->name == name) known = &*at;
     }
-    // What has to be read anyway tells what it is when it is opened.
+    // A sidecar that must be read needs no stat: opening it gives one.
     if (known == nullptr && regular) {
       if (auto entry = Read(fs, path, name)) sidecars_.push_back(std::move(*entry));
       continue;

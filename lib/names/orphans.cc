@@ -18,20 +18,20 @@
 namespace lzy {
 namespace {
 
-/// A file under a temporary name gets its final one within moments, but nobody holds a lock on it until then. So a
-/// file that is younger than this hour counts as in use.
+/// A temporary file gets its final name within moments, but no process holds a lock on it until then. So a file that is
+/// younger than an hour counts as in use.
 constexpr std::int64_t kMomentsNs = 3600ll * 1'000'000'000;
 
 constexpr char kInterrupted[] = "left by a tool or program that was interrupted";
 
-/// Opens a file of lzy's and takes its lock, which is held as long as the File lives. kBusy: somebody else has it.
+/// Opens a file of lzy and locks it as long as the File exists. kBusy: another process has the lock.
 Result<std::unique_ptr<File>> Seize(FileSystem& fs, const std::string& path) {
   LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
   LZY_RETURN_IF_ERROR(file->Lock());
   return file;
 }
 
-/// One walk through a tree. `survey_` answers which sets have which members, also in other directories of the tree.
+/// One walk through a tree. `survey_` finds the members of sets, also in other directories of the tree.
 class OrphanFinder {
  public:
   explicit OrphanFinder(FileSystem& fs) : fs_(fs), survey_(fs, Resolve::kProtected) {}
@@ -42,9 +42,14 @@ class OrphanFinder {
     std::sort(found_.begin(), found_.end(), [](const Orphan& a, const Orphan& b) { return a.path < b.path; });
     return std::move(found_);
   }
+  std::vector<Orphan> FindIn(const std::string& path) {
+    Directory directory(fs_, path);
+    if (directory.Names().ok()) Visit(directory);
+    return std::move(found_);
+  }
 
  private:
-  // Sidecars that a file uses are not looked at any further. Names() is known to be ok here: Walk has listed it.
+  // Skips sidecars that a file uses. Names() cannot fail here, because Walk has listed the directory.
   void Visit(Directory& directory) {
     for (const std::string& sidecar : directory.Sidecars()) {
       if (directory.UserOf(sidecar)) continue;
@@ -60,7 +65,7 @@ class OrphanFinder {
       } else if (name.starts_with(kCopyPrefix)) {
         AddKept(directory.PathOf(name), "left by a copy that was interrupted", WhileLocked(directory.PathOf(name)));
       } else if (name.starts_with(kJournalPrefix)) {
-        // Its copy has the lock.
+        // The copy itself has the lock.
         const std::string copy = kCopyPrefix + name.substr(sizeof(kJournalPrefix) - 1);
         const std::string kept = (*directory.Names())->contains(copy) ? WhileLocked(directory.PathOf(copy)) : "";
         AddKept(directory.PathOf(name), "left by a copy that was interrupted", kept);
@@ -74,7 +79,7 @@ class OrphanFinder {
     }
   }
 
-  // A sidecar under a final name that no file uses. If it cannot be read, its neighbours may still say that it is a
+  // Visits a sidecar with a final name that no file uses. If it cannot be read, its neighbours may still show that it is a
   // member's.
   void VisitSidecar(Directory& directory, const std::string& sidecar) {
     const std::string owner = *DataPathOf(sidecar);
@@ -82,7 +87,7 @@ class OrphanFinder {
     const bool replaced = (*directory.Names())->contains(owner);
     const auto file = fs_.Stat(directory.PathOf(owner), /*follow=*/false);
     if (replaced && file.ok() && file->type != FileStat::Type::kRegular) {
-      // Nobody has told whether the file is wanted. Until then it may be restored.
+      // It is not known whether the file is wanted. Until then it may be restored.
       return AddKept(path, "something that is no regular file has the name of its file",
                      "to see what can be restored: lzy-verify " + ShellQuote(directory.PathOf(owner)));
     }
@@ -93,13 +98,14 @@ class OrphanFinder {
       if (unusable && !survey_.PatternOfSiblings(directory.PathOf(owner))) AddKept(path, reason, WhileLocked(path));
     } else if (IsSuperseded(directory, *peek)) {
       AddKept(path, "a newer commit of the same file has another sidecar", WhileLocked(path));
-    } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kAll)) {
+    } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kAll);
+               needs && (needs->proven || !IsOfAnother(directory, sidecar, needs->path))) {
       AddKept(path, reason, (needs->proven ? "it proves what this file holds: " : "it may be of this file, which was moved or renamed, and is damaged: ") + ShellQuote(needs->path));
     } else if (peek->members == 0 || !SetNeeds(*peek, directory.PathOf(owner))) {
       if ((!replaced || peek->members == 0) && HasAllOfItsGroup(path)) {
         AddKept(path, replaced ? "its file was replaced by one that has another sidecar, but can be rebuilt from it"
                                : "its file is gone, but can be rebuilt from it",
-                replaced ? HowToGetBack(directory.PathOf(owner), path) : HowToDecide(directory.PathOf(owner), *peek));
+                replaced ? HowToGetBack(directory.PathOf(owner), path) : HowToDecide(directory.PathOf(owner), path, *peek));
       } else if (const auto moved = MovedMember(directory, *peek)) {
         AddKept(path, reason, "its set may need it, of which this file was a member: " + ShellQuote(*moved));
       } else {
@@ -108,8 +114,21 @@ class OrphanFinder {
     }
   }
 
-  /// A file elsewhere that holds what a member of the set was: the set was moved or renamed, and has parity in its sidecars here. Each
-  /// set of a directory is looked for once.
+  /// Whether `file`, which may be the damaged one of several sidecars by its size and time, shows by a block that it is that of another one
+  /// than `sidecar`. Each file is read once.
+  bool IsOfAnother(Directory& directory, const std::string& sidecar, const std::string& file) {
+    const auto [at, is_new] = shows_.try_emplace(file);
+    const auto stat = fs_.Stat(file, /*follow=*/false);
+    for (const std::string& one : is_new ? directory.Sidecars() : std::vector<std::string>()) {
+      const auto& peek = directory.PeekAt(one);
+      if (!stat.ok() || !peek.ok() || !peek->committed || peek->stamp.size != stat->size) continue;
+      if (HoldsPartOf(fs_, file, directory.PathOf(one))) at->second.insert(directory.PathOf(one));
+    }
+    return !at->second.empty() && !at->second.contains(directory.PathOf(sidecar));
+  }
+
+  /// A file in another place with the content of a member of the set. Then the set was moved or renamed, and has parity in
+  /// its sidecars here. Searches once for each set of a directory.
   std::optional<std::string> MovedMember(Directory& directory, const Peek& peek) {
     if (peek.members == 0) return std::nullopt;
     const auto [at, is_new] = moved_.try_emplace({directory.PathOf(""), peek.uuid});
@@ -125,7 +144,7 @@ class OrphanFinder {
     return at->second;
   }
 
-  /// A sidecar that only began to exist, or one set aside while names were exchanged.
+  /// Visits a sidecar that was being made, or was set aside while names were exchanged.
   void VisitTemporary(Directory& directory, const std::string& sidecar) {
     const std::string path = directory.PathOf(sidecar);
     const auto& peek = directory.PeekAt(sidecar);
@@ -144,20 +163,21 @@ class OrphanFinder {
     AddKept(path, kInterrupted, WhileYoung(path, WhileLocked(path)));
   }
 
-  /// A sidecar being built, or one that was whole before its process ended and that its set may have committed.
+  /// Visits a sidecar that was being built, or that was complete before its process ended and that its set may have
+  /// committed.
   void VisitNew(Directory& directory, const std::string& name) {
     const std::string sidecar = kSidecarPrefix + name.substr(sizeof(kNewSidecarPrefix) - 1);
     const std::string path = directory.PathOf(name);
     const auto& current = directory.PeekAt(sidecar);
     const auto fresh = PeekSidecar(fs_, path);
     const bool of_set = fresh.ok() && fresh->kind == DatasetKind::kSet && fresh->committed;
-    // No sidecar of the final name: the file may have been renamed, with its sidecar. Then nobody can say by a lock on
-    // that whether this one is being built.
+    // Without a sidecar of the final name, the file may have been renamed with its sidecar. Then no lock shows whether this
+    // one is being built.
     const bool alone = current.status().code() == Code::kNotFound;
     if (alone && !of_set) AddKept(path, kInterrupted, WhileYoung(path, WhileLocked(path)));
     if (!current.ok()) return;
-    // A complete new sidecar of a set may have been decided on (docs/format.md §9). It is debris only if the current
-    // one is as new.
+    // A complete new sidecar of a set may have been committed (docs/format.md §9). It can be removed only if the present one
+    // is as new.
     const bool older = of_set && (fresh->uuid == current->uuid ? fresh->generation <= current->generation
                                                                : fresh->wall_time_ns <= current->wall_time_ns);
     if (of_set && !older) return;
@@ -165,8 +185,8 @@ class OrphanFinder {
     AddKept(path, kInterrupted, kept.empty() ? WhileLocked(path) : kept);
   }
 
-  /// A part of the parity of a file in another directory. It may be removed if another encoding of that file has taken
-  /// its place. If the file cannot be found, nobody can tell from here: it may have moved, or not be mounted.
+  /// Visits a part of the parity of a file in another directory. It may be removed if another encoding of the file has
+  /// replaced it. If the file is not found, it may have moved, or not be mounted.
   void VisitPart(const std::string& path) {
     const auto part = PeekSidecar(fs_, path);
     if (!part.ok()) {
@@ -181,7 +201,7 @@ class OrphanFinder {
       const auto sidecar = PeekSidecar(fs_, JoinPath(directory, name));
       if (!sidecar.ok() || sidecar->uuid != part->uuid) continue;
       if (sidecar->parts.id == part->parts.id) return;
-      // A part of a newer generation may be about to count, unless it is old.
+      // A part of a newer generation may be about to be committed, unless it is old.
       superseded |= part->generation <= sidecar->generation || !IsYoung(path);
     }
     if (superseded) {
@@ -192,7 +212,7 @@ class OrphanFinder {
     }
   }
 
-  /// An index of objects belongs to the sidecar of the same name, and is of no use without it. Sidecars were visited before.
+  /// Visits an index of objects. Without the sidecar of the same name it is of no use. Sidecars were visited before.
   void VisitIndex(Directory& directory, const std::string& name) {
     const std::set<std::string>& names = **directory.Names();
     const std::string owner = name.substr(sizeof(kIndexPrefix) - 1), path = directory.PathOf(name);
@@ -201,7 +221,7 @@ class OrphanFinder {
       if (removable_.contains(directory.PathOf(sidecar_of(owner)))) AddKept(path, "its sidecar is an orphan, too", "");
       return;
     }
-    // A member's sidecar can be made again, and then the index counts again.
+    // The sidecar of a member can be made again, and then its index is valid again.
     if (survey_.PatternOfSiblings(directory.PathOf(owner))) return;
     // While it is written, it has one more extension (ReplaceFile).
     const bool written = names.contains(sidecar_of(owner.substr(0, owner.rfind('.'))));
@@ -218,7 +238,7 @@ class OrphanFinder {
            });
   }
 
-  /// True if a member of the set of `peek` may be left. Then the set needs this sidecar: it has parity of the group.
+  /// True if a member of the set of `peek` may exist. Then the set needs this sidecar, which has parity of the group.
   bool SetNeeds(const Peek& peek, const std::string& data) {
     const auto pattern = PatternFromTail(data, peek.name, peek.rank);
     if (!pattern) return true;
@@ -232,8 +252,8 @@ class OrphanFinder {
     return false;
   }
 
-  /// True if there are data that parity alone can rebuild: those of a small file, or of a group with no more data than
-  /// parity. All files of the group are gone.
+  /// True if parity alone can rebuild data: those of a small file, or of a group with no more data than parity. All files of
+  /// the group are gone.
   bool HasAllOfItsGroup(const std::string& path) {
     const auto sidecar = Sidecar::Load(fs_, path, OpenMode::kRead);
     if (!sidecar.ok()) return false;
@@ -243,29 +263,34 @@ class OrphanFinder {
     return layout->unit_rows(0) > 0 && layout->CanRebuild(all, [](std::uint32_t, std::uint64_t) { return false; });
   }
 
-  /// Both ways to go on, for the dataset of this member.
-  static std::string HowToDecide(const std::string& data, const Peek& peek) {
+  /// The commands for both decisions, for the dataset of this member. If another set has the pattern of this one by now, such a
+  /// command would change the other set.
+  std::string HowToDecide(const std::string& data, const std::string& sidecar, const Peek& peek) {
     std::string dataset = data;
     if (peek.members > 0) dataset = PatternFromTail(data, peek.name, peek.rank).value_or(data);
+    if (peek.members > 0 && survey_.NewestOf(dataset).uuid != peek.uuid) {
+      return fmt::format("another set has its name; to have this one back, move the files of that one and their sidecars to another directory, then run "
+                         "lzy-restore on '{}'; if you do not want it: rm {}", dataset, ShellQuote(sidecar));
+    }
     return fmt::format("to restore it: lzy-restore {0}; if you deleted it: lzy-protect --remove --force {0}", ShellQuote(dataset));
   }
 
-  // It is the last to know what the file was, so a person decides.
+  // Only this sidecar records what the file was, so the user decides.
   static std::string HowToGetBack(const std::string& data, const std::string& sidecar) {
     const std::string aside = data + ".old";
     return fmt::format("to get it back as {1}: mv -n {0} {2} && lzy-restore {1}; if you do not want it: rm {0}", ShellQuote(sidecar),
                        ShellQuote(aside), ShellQuote(JoinPath(DirectoryOf(data), kSidecarPrefix + BaseNameOf(aside))));
   }
 
-  /// How long a file still counts as young; 0: it does not.
+  /// How long the file still counts as young; 0 if it does not.
   std::int64_t YoungFor(const std::string& path) {
     const auto stat = fs_.Stat(path, /*follow=*/false);
     return stat.ok() ? std::clamp<std::int64_t>(stat->mtime_ns + kMomentsNs - CoarseNowNs(), 0, kMomentsNs) : kMomentsNs;
   }
   bool IsYoung(const std::string& path) { return YoungFor(path) > 0; }
 
-  // Why a file is kept, and until when; empty: it may go. Whoever cannot take the lock, for whatever reason, does not
-  // remove the file.
+  // Why a file is kept, and until when; empty if it may be removed. If the lock cannot be taken for any reason, the file is
+  // kept.
   std::string WhileLocked(const std::string& path) {
     const Status seized = Seize(fs_, path).status();
     if (seized.ok()) return "";
@@ -288,6 +313,7 @@ class OrphanFinder {
   Survey survey_;
   std::vector<Orphan> found_;
   std::set<std::string> removable_;
+  std::map<std::string, std::set<std::string>> shows_;  // by file: sidecars that have one of its blocks
   std::map<std::pair<std::string, Uuid>, std::optional<std::string>> moved_;  // by directory and set: MovedMember
 };
 
@@ -297,7 +323,11 @@ Result<std::vector<Orphan>> FindOrphans(FileSystem& fs, const std::string& direc
   return OrphanFinder(fs).Find(directory);
 }
 
-// The lock is held while the file is removed, so nobody begins to use it in between.
+std::vector<Orphan> FindOrphansIn(FileSystem& fs, const std::string& directory) {
+  return OrphanFinder(fs).FindIn(directory);
+}
+
+// Holds the lock while it removes the file, so that no process begins to use it meanwhile.
 Status RemoveOrphan(FileSystem& fs, const Orphan& orphan) {
   const auto held = Seize(fs, orphan.path);
   if (held.status().code() == Code::kNotFound) return Status::Ok();

@@ -36,7 +36,7 @@ TEST_F(ResolveOrphansTest, SetWithSurvivorsHasNoOrphans) {
   EXPECT_THAT(Orphans("d"), IsEmpty());
   stdfs::remove("d/s.2");
   EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.s.0", "d/.LZY.s.1", "d/.LZY.s.2"));
-  // The rest may be on other nodes.
+  // The other members may be on other nodes.
   stdfs::remove("d/.LZY.s.1");
   EXPECT_THAT(Orphans("d"), IsEmpty());
 }
@@ -59,7 +59,28 @@ TEST_F(ResolveOrphansTest, SidecarOfAReplacedFileIsAnOrphan) {
   EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.ck"));
 }
 
-// It may be all that is left of the file.
+// A file of their size and time that nothing proves may be damaged, but is the file of one sidecar only, if any block tells of which.
+TEST_F(ResolveOrphansTest, ADamagedFileIsThatOfTheSidecarThatHasABlockOfIt) {
+  const auto then = stdfs::file_time_type::clock::now() - std::chrono::hours(1);
+  const Options options;
+  for (const char name : {'f', 'g', 'h'}) {
+    const std::string path = std::string("d/") + name;
+    Write(path, std::string(300'000, name));
+    stdfs::last_write_time(path, then);
+    ASSERT_OK(lzy::Protect({fs_, *comm_, options}, {DatasetKind::kShared, path, {}}, {}).status);
+  }
+  for (const char* path : {"d/f", "d/g"}) stdfs::remove(path);
+  std::string content(300'000, 'g');
+  content.back() = 'x';  // rot
+  Write("d/x", content);  // from a backup
+  stdfs::last_write_time("d/x", then);
+  EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.f", "(d/.LZY.g)"));
+  Write("d/x", std::string(300'000, 'x'));
+  stdfs::last_write_time("d/x", then);
+  EXPECT_THAT(Orphans("d"), ElementsAre("(d/.LZY.f)", "(d/.LZY.g)"));  // nobody knows
+}
+
+// The sidecar may be all that is left of the file.
 TEST_F(ResolveOrphansTest, SidecarOfAFileInWhosePlaceThereIsNoFileIsKept) {
   for (const char* path : {"d/a", "d/b", "d/c", "d/other"}) {
     Write(path, path);
@@ -84,7 +105,7 @@ TEST_F(ResolveOrphansTest, SaysHowLongWhatMayBeInUseIsKept) {
 
 TEST_F(ResolveOrphansTest, SidecarThatALaterCommitOfTheMemberReplacedIsAnOrphan) {
   MakeSet("d/s.%r", 3);
-  // Renamed, and one member changed, so that nothing tells that it is the same file; then committed again.
+  // The set was renamed and one member changed, so nothing shows that it is the same file; then it was committed again.
   for (int rank = 0; rank < 3; ++rank) {
     stdfs::rename(fmt::format("d/s.{}", rank), fmt::format("d/t.{}", rank));
     if (rank != 1) stdfs::rename(fmt::format("d/.LZY.s.{}", rank), fmt::format("d/.LZY.t.{}", rank));
@@ -106,7 +127,7 @@ TEST_F(ResolveOrphansTest, DebrisIsFoundAndRemovedUnlessInUse) {
   Write("d/a");
   ProtectShared("d/a");
   for (const char* name : {"d/.LZY-data.a", "d/.LZY-new.a", "d/.LZY-tmp.7.a", "d/.LZY-new.lost"}) Write(name);
-  // Two are too young: one is born under a temporary name, one has no sidecar beside it whose lock would tell whether it
+  // Two files are too young: one has a temporary name, the other has no sidecar beside it whose lock would show whether it
   // is being built.
   EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY-data.a", "d/.LZY-new.a", "(d/.LZY-new.lost)", "(d/.LZY-tmp.7.a)"));
   for (const char* young : {"d/.LZY-tmp.7.a", "d/.LZY-new.lost"}) {
@@ -162,7 +183,7 @@ TEST_F(ResolveOrphansTest, AnIndexOfAMemberWaitsForItsSidecar) {
   EXPECT_THAT(Orphans("d"), IsEmpty());
 }
 
-// The file can be rebuilt from the sidecar, so both are for a person to decide.
+// The file can be rebuilt from the sidecar, so the user decides about both.
 TEST_F(ResolveOrphansTest, AnIndexStaysWithASidecarThatIsKept) {
   Write("d/f", std::string(5000, 'x'));
   Options options;

@@ -27,7 +27,7 @@ Peek PeekOf(const Superblock& sb, const InfoRecord& info) {
           .parts = info.parts};
 }
 
-/// A file whose beginning was read at once.
+/// A file whose beginning was read in one call.
 class ReadAhead final : public ReadOnlyFile {
  public:
   static Result<ReadAhead> Of(File& file) {
@@ -46,7 +46,7 @@ class ReadAhead final : public ReadOnlyFile {
   std::uint64_t size() const { return size_; }
 
  private:
-  // All that is read of the sidecar of a small file.
+  // Enough for the sidecar of a small file.
   static constexpr std::uint64_t kAhead = 8192;
   ReadAhead(File& file, std::vector<std::uint8_t> head, std::uint64_t size)
       : ReadOnlyFile(file.path()), file_(file), head_(std::move(head)), size_(size) {}
@@ -60,8 +60,8 @@ struct Head {
   InfoRecord info;
 };
 
-/// Reads only superblocks and the info record. Fails if anything is unusual; the caller then loads the whole sidecar.
-/// A directory may have thousands of sidecars, and their trees take a 4096th of the data.
+/// Reads only superblocks and the info record. Fails if anything is unusual; the caller then loads the whole sidecar. This
+/// matters because a directory may have thousands of sidecars, and their trees take a 4096th of the data.
 Result<Head> ReadQuickly(File& opened) {
   LZY_ASSIGN_OR_RETURN(ReadAhead file, ReadAhead::Of(opened));
   LZY_ASSIGN_OR_RETURN(const Superblock sb, AgreedSuperblock(file));
@@ -75,7 +75,7 @@ Result<Head> ReadQuickly(File& opened) {
   return Head{sb, std::move(info)};
 }
 
-// The quick way only saves time. Whatever it cannot read, Load may still put together from other copies.
+// ReadQuickly only saves time. Load may find in other copies what it cannot read.
 Result<Head> ReadHead(FileSystem& fs, File& file) {
   if (auto quick = ReadQuickly(file); quick.ok()) return quick;
   LZY_ASSIGN_OR_RETURN(const auto sidecar, Sidecar::Load(fs, file.path(), OpenMode::kRead));

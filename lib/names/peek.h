@@ -1,5 +1,5 @@
 #pragma once
-// What one sidecar says about its owner, read from its first pages. Local to one process; nothing is written.
+// Reads what one sidecar records about its file, from its first pages. Local to one process; nothing is written.
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace lzy {
 
-/// What a sidecar says about its owner: from superblock and info record, without the trees, which may be large.
+/// The facts that a sidecar records about its file, from superblock and info record. Without the trees, which may be large.
 struct Peek {
   Uuid uuid{};
   std::uint64_t generation = 0;
@@ -21,18 +21,18 @@ struct Peek {
   /// Number of members of a committed set. 0 for shared files, and for a set that was never committed.
   std::uint32_t members = 0;
   std::int64_t wall_time_ns = 0;
-  std::int64_t commit_clock_ns = 0;  ///< of the file system, before the data were read
+  std::int64_t commit_clock_ns = 0;  ///< clock of the file system before the commit read the data
   Stamp stamp;
-  std::string name;  ///< of the info record: base name, or the tail of the pattern
-  Parts parts;       ///< where its parity is, if in device directories
+  std::string name;  ///< from the info record: base name, or the tail of the pattern
+  Parts parts;       ///< the parts, if its parity is in device directories
 };
-/// Reads as little as possible: as a rule a page or two and the info record. If that shows anything unusual, it loads
-/// the whole sidecar. Errors are those of Sidecar::Load. Seals are not checked.
+/// Reads as little as possible: usually a page or two and the info record. If anything is unusual, loads the whole sidecar.
+/// Errors are those of Sidecar::Load. Does not check seals.
 Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path);
-/// The same of a sidecar that was opened for reading: by one read if it is small.
+/// The same for a sidecar that is open for reading. A small sidecar takes one read.
 Result<Peek> PeekSidecar(FileSystem& fs, File& file);
 
-/// What a sidecar of a committed set says about all members of its group. `members`: empty for anything else.
+/// What a sidecar of a committed set records about all members of its group. `members` is empty for any other sidecar.
 struct PeekedSet {
   Peek peek;
   std::uint32_t block_size = 0;
@@ -42,20 +42,19 @@ struct PeekedSet {
 /// Reads as much as PeekSidecar does.
 Result<PeekedSet> PeekSet(FileSystem& fs, const std::string& path);
 
-/// Whether a time of birth can prove that a file is the same: it is known, and not in whole seconds. No file of another name is
-/// ever found by a stamp with another one, so nobody needs to look for it (most network file systems and FUSE).
+/// True if a time of birth can prove that a file is the same: it is known, and not in whole seconds. If it cannot (most
+/// network file systems and FUSE), no stamp finds a file of another name, so callers need not search.
 bool TellsFilesApart(std::int64_t birth_ns);
-/// Whether `file` is the one that `stamp` was taken of, whatever was written to it since: inode and time of birth are
-/// known and the same. File systems give an inode out again, so an inode alone proves nothing. Nor does a birth in whole
-/// seconds: file systems with such a clock make many files within one. The device number does not count, because it
-/// changes from mount to mount.
+/// True if `stamp` was taken of `file`, even if it was written since: inode and time of birth are known and equal. An inode
+/// alone proves nothing, because file systems reuse inodes. A birth in whole seconds proves nothing, because many files are
+/// made within a second. The device number is not compared, because it changes from mount to mount.
 bool IsSameFile(const FileStat& file, const Stamp& stamp);
-/// Whether nothing says that `file` is another one: as IsSameFile, but births count only if both are known.
+/// True if `file` may be the file of `stamp`: like IsSameFile, but births are compared only if both are known.
 bool MayBe(const FileStat& file, const Stamp& stamp);
-/// Whether size and mtime are those of `stamp`: the file as it was committed, or a copy that kept its times, or by
-/// chance another file.
+/// True if size and mtime are those of `stamp`: the file is as committed, or is a copy that kept its times, or by chance
+/// another file.
 bool HasSizeAndTime(const FileStat& file, const Stamp& stamp);
-/// Makes `stamp` one of `file`: inode, device and time of birth. Size and mtime stay.
+/// Sets inode, device and time of birth of `stamp` to those of `file`. Size and mtime stay.
 void SetIdentity(Stamp& stamp, const FileStat& file);
 
 }  // namespace lzy

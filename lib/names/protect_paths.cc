@@ -17,10 +17,10 @@ class Plan {
  public:
   Plan(FileSystem& fs, const std::vector<std::string>& files) : fs_(fs), left_(files.begin(), files.end()) {}
 
-  /// What is not in a path yet. Sorted.
+  /// Files that no path covers yet; sorted.
   std::vector<std::string> left() const { return {left_.begin(), left_.end()}; }
 
-  /// `members` that are not in a path yet are in this one. Not a path if there is none.
+  /// Adds `path` for those `members` that no path covers yet. If there are none, does not add it.
   void Add(const std::string& path, const std::vector<std::string>& members) {
     bool any = false;
     for (const std::string& member : members) {
@@ -49,7 +49,7 @@ std::vector<std::string> MembersOf(Survey& survey, const std::string& pattern) {
   return paths;
 }
 
-/// A PATH of this name would stand for others, too.
+/// True if a PATH of this name would match other files, too.
 bool LooksLikePattern(const std::string& path) {
   return HasRankPlaceholder(path) || path.find('*') != std::string::npos;
 }
@@ -64,14 +64,14 @@ void AddDeclaredSets(FileSystem& fs, const std::vector<std::string>& sets, Plan&
   }
 }
 
-/// Returns the files that no sidecar says anything of.
+/// Adds the sets that sidecars record. Returns the files that no sidecar mentions.
 std::vector<std::string> AddKnown(FileSystem& fs, Plan& plan) {
   Survey survey(fs, Resolve::kProtectable);
   std::map<std::string, Directory> directories;
   std::vector<std::string> fresh;
   for (const std::string& path : plan.left()) {
     if (LooksLikePattern(path)) continue;
-    if (!survey.Add(path).ok() || !survey.found().contains(path)) continue;  // else it is a member of a set that was found
+    if (!survey.Add(path).ok() || !survey.found().contains(path)) continue;  // otherwise it is a member of a set that was found
     const std::string above = DirectoryOf(path);
     Directory& directory = directories.try_emplace(above, fs, above).first->second;
     if (directory.SidecarOf(BaseNameOf(path)).empty()) fresh.push_back(path);
@@ -82,7 +82,7 @@ std::vector<std::string> AddKnown(FileSystem& fs, Plan& plan) {
   return fresh;
 }
 
-/// What else has a name in the directories of `files`: lzy-protect would make it a member of a set with such a pattern.
+/// Other files in the directories of `files`. lzy-protect would make them members of a set with a matching pattern.
 std::vector<std::string> FilesBeside(FileSystem& fs, const std::vector<std::string>& files) {
   std::set<std::string> directories;
   for (const std::string& path : files) directories.insert(DirectoryOf(path));

@@ -1,6 +1,6 @@
 #pragma once
-// With which PATHs lzy-protect protects given files: the files themselves, or the patterns of their sets. lzy-run asks, for
-// what a command wrote without MPI-IO. Local to one process; nothing is written, no data are read.
+// Finds the PATHs with which lzy-protect protects given files: the files themselves, or the patterns of their sets. lzy-run
+// uses it for what a command wrote without MPI-IO. Local to one process; nothing is written, no data are read.
 
 #include <map>
 #include <string>
@@ -11,15 +11,16 @@
 namespace lzy {
 
 struct ProtectPaths {
-  std::vector<std::string> paths;  ///< for lzy-protect: files, and patterns of sets; each once
-  /// The path among `paths` by which each of the files is protected.
+  std::vector<std::string> paths;  ///< for lzy-protect: files and patterns of sets, each once
+  /// For each file: the entry of `paths` that protects it.
   std::map<std::string, std::string> path_of;
 };
-/// `files`: absolute paths of regular files. A file is a member of a set, in this order:
-///  - if one of the patterns `sets` says so (option set);
-///  - if its sidecar, or those of its neighbours, say so;
-///  - if it has no sidecar, and it and others of `files` are name.0 to name.N-1, and no other file matches that pattern.
-/// Otherwise it is a file of its own.
+/// Finds the PATHs for `files` (absolute paths of regular files). A file is a member of a set in these cases, tried in this
+/// order:
+///  - one of the patterns `sets` (option set) matches it;
+///  - its sidecar, or the sidecars of its neighbours, record it as a member;
+///  - it has no sidecar, it and others of `files` are name.0 to name.N-1, and no other file matches that pattern.
+/// Otherwise it is a shared file.
 ProtectPaths PathsToProtect(FileSystem& fs, const std::vector<std::string>& files, const std::vector<std::string>& sets);
 
 }  // namespace lzy

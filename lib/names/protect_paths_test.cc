@@ -9,7 +9,7 @@ using ::testing::ElementsAre;
 
 class ProtectPathsTest : public ResolveTest {
  protected:
-  /// Files are made if they are not there. Paths in the answer are relative again.
+  /// Creates missing files. Paths in the result are relative again.
   std::vector<std::string> Paths(const std::vector<std::string>& files, const std::vector<std::string>& sets = {}) {
     std::vector<std::string> whole;
     for (const std::string& file : files) {

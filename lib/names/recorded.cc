@@ -11,7 +11,7 @@
 namespace lzy {
 namespace {
 
-// The path of another member, from that of a sidecar. One that was moved to the name of another file tells only the base name.
+// The path of another member, from the path of a sidecar. A sidecar with the name of another file gives only the base name.
 std::string PathOfMember(const std::string& sidecar, const Peek& peek, std::uint32_t rank) {
   const auto owner = DataPathOf(sidecar);
   const auto pattern = owner ? PatternFromTail(*owner, peek.name, peek.rank) : std::nullopt;

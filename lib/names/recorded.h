@@ -1,8 +1,9 @@
 #pragma once
-// What sets record about members whose own sidecars are lost (docs/design/commit.md §7, "Owners of sidecars").
+// Members of sets that other sidecars record and whose own sidecars are lost (docs/design/commit.md §7, "Owners of
+// sidecars").
 //
-// The sidecar of each member has the roots of all members of its group (docs/format.md §6). So if the sidecar of one member is lost, the
-// others still prove what it was. names/contents asks here if no sidecar was made for the content of a file.
+// The sidecar of each member has the data roots of all members of its group (docs/format.md §5). So if one sidecar is lost,
+// the others still prove what that member was. names/contents uses this if no sidecar was made for the content of a file.
 
 #include <cstdint>
 #include <map>
@@ -20,8 +21,8 @@ namespace lzy {
 
 /// A member of a set, as the sidecar of another one records it.
 struct RecordedMember {
-  std::string sidecar;  ///< path of the one that records it
-  std::string path;     ///< of the member
+  std::string sidecar;  ///< path of the sidecar that records it
+  std::string path;     ///< path of the member
   std::uint32_t block_size = 0;
   KeyId key_id{};  ///< all zero: not sealed
   Uuid set{};
@@ -31,12 +32,12 @@ struct RecordedMember {
   Hash root;
 };
 
-/// Members that sidecars record, and that have no sidecar of that commit among them. Immutable.
+/// Members that sidecars record, but that have no sidecar of that commit themselves. Immutable.
 class RecordedMembers {
  public:
-  /// `sidecars`: paths. What cannot be read is left out.
+  /// `sidecars`: paths. Sidecars that cannot be read are left out.
   RecordedMembers(FileSystem& fs, const std::vector<std::string>& sidecars);
-  /// Those that have this size, and are of another set than `except`.
+  /// The members of this size, of other sets than `except`.
   std::vector<RecordedMember> OfSize(std::uint64_t bytes, const Uuid& except) const;
 
  private:
@@ -46,9 +47,10 @@ class RecordedMembers {
 /// Compares one file with records. Reads the whole file once for each block size, and keeps the root.
 class RootsOf {
  public:
-  /// `key`: for records of sealed sets; without it they match nothing. With one, records without a seal do.
+  /// `key`: for records of sealed sets. Without it, records of sealed sets do not match; with it, records of other sets do
+  /// not match.
   RootsOf(FileSystem& fs, std::string path, const LeafKey* key) : fs_(fs), path_(std::move(path)), key_(key) {}
-  /// Whether the file is what `record` says. False if it cannot be read.
+  /// True if the file has the content that `record` describes. False if it cannot be read.
   bool Are(const RecordedMember& record);
 
  private:

@@ -1,4 +1,4 @@
-// What sidecars of sets record about members that lost their own.
+// Records of sets about members without sidecars.
 
 #include "names/recorded.h"
 

@@ -1,6 +1,6 @@
-// Puts together what the ranks found. One rank of each node looks. In four exchanges all ranks tell all others what they found, which version of
-// each set is the newest they see, what there is to say about each dataset, and which datasets are the same. All
-// decode the same bytes in the same order, so all get the same list.
+// Merges what the ranks found. One rank of each node searches. In four exchanges, all ranks share the datasets, the newest
+// version of each set, notes about each dataset, and which datasets are the same. All ranks process the same data in the
+// same order, so all get the same list.
 
 #include "names/resolve.h"
 
@@ -10,8 +10,10 @@
 #include <set>
 #include <utility>
 
+#include "base/printable.h"
 #include "comm/records.h"
 #include "names/contents.h"
+#include "names/orphans.h"
 #include "names/set_names.h"
 #include "names/survey.h"
 #include "sidecar/names.h"
@@ -19,13 +21,13 @@
 namespace lzy {
 namespace {
 
-/// The processes that share one view of the file system. One of them looks, and tells the others: the metadata server
-/// of a parallel file system answers each question once for each node, not once for each process.
+/// The processes that share one view of the file system. One of them searches and sends the result to the others. So the
+/// metadata server of a parallel file system answers each question once for each node, not once for each process.
 struct Companions {
   int leader = 0;
   std::uint32_t count = 1;
-  std::uint32_t place = 0;  ///< of this process among them; 0: it leads
-  bool any = false;         ///< some process of the communicator has companions; the same on all ranks
+  std::uint32_t place = 0;  ///< number of this process among them; 0: it leads
+  bool any = false;         ///< any process of the communicator has companions; the same on all ranks
   bool leads() const { return place == 0; }
 };
 
@@ -41,14 +43,14 @@ Result<Companions> GatherCompanions(FileSystem& fs, Communicator& comm) {
   return out;
 }
 
-/// What this rank found: datasets by path, and what stood in the way.
+/// What this rank found: datasets by path, and errors.
 struct Found {
   std::map<std::string, DatasetKind> datasets;
   std::vector<Status> troubles;
   LZY_FIELDS(datasets, troubles)
 };
 
-/// What all ranks found, in a fixed order; each trouble once.
+/// What all ranks found, in a fixed order; each error once.
 Result<Found> UniteFound(Communicator& comm, const Survey& survey) {
   Found mine{{}, survey.troubles()};
   for (const auto& [path, dataset] : survey.found()) mine.datasets.emplace(path, dataset.kind);
@@ -60,7 +62,7 @@ Result<Found> UniteFound(Communicator& comm, const Survey& survey) {
       if (told.insert(trouble.message()).second) out.troubles.push_back(trouble);
     }
     for (const auto& [path, kind] : theirs.datasets) {
-      // One rank may see only a file where another one sees a set of this name. Then it is a set for all.
+      // If one rank sees a file and another one a set of this name, it is a set for all ranks.
       if (auto [at, fresh] = out.datasets.emplace(path, kind); !fresh && kind == DatasetKind::kSet) at->second = kind;
     }
   }
@@ -79,8 +81,7 @@ Result<std::vector<SetVersion>> AgreeOnVersions(Survey& survey, Communicator& co
   return newest;
 }
 
-/// What to tell the user about `leftover`: a file of the pattern that is not a member of the newest version of
-/// `members` files.
+/// The text about `leftover`, a file of the pattern that is not a member of the newest version, which has `members` files.
 std::string LeftoverText(const Leftover& leftover, const std::string& pattern, std::uint32_t members) {
   if (leftover.members == 0) {
     return fmt::format("'{}' was being written and was never committed: nothing protects it", leftover.path);
@@ -88,18 +89,32 @@ std::string LeftoverText(const Leftover& leftover, const std::string& pattern, s
   const std::string what =
       fmt::format("of an older set of {} files; '{}' has {} since its last commit", leftover.members, pattern, members);
   if (!leftover.present) {
-    return fmt::format(
-        "'{}' no longer exists, and was only a member {}. To remove its sidecar: lzy-info --prune with "
-        "its directory",
-        leftover.path, what);
+    const std::string gone = fmt::format("'{}' no longer exists, and was only a member {}", leftover.path, what);
+    if (leftover.needless) {
+      return fmt::format("{}. To remove its sidecar: lzy-info --prune {}", gone, ShellQuote(DirectoryOf(leftover.sidecar)));
+    }
+    return fmt::format("{}. '{}' may still restore the older set: to have it back, move the newer files and their sidecars to another "
+                       "directory, then run lzy-restore on '{}'", gone, leftover.sidecar, pattern);
   }
   return fmt::format("'{0}' is left over from a member {1}, and nothing protects it. '{2}' may still restore the older set: to have it back, move "
                      "the newer files and their sidecars to another directory, then run lzy-restore on '{3}'. If it is not wanted, move '{0}' "
                      "and '{2}' away together", leftover.path, what, leftover.sidecar, pattern);
 }
 
-/// What a rank, and then all ranks together, have to say about one dataset. It is meant if any rank's PATH leads to it by
-/// more than leftovers. Each leftover and each sentence counts once, however many ranks see it.
+/// Finds out which files that are gone have a sidecar that nothing needs. Looks at each directory once.
+void MarkNeedless(FileSystem& fs, std::vector<Leftover>& leftovers) {
+  std::map<std::string, std::vector<Orphan>> orphans;
+  for (Leftover& leftover : leftovers) {
+    if (leftover.present || leftover.members == 0) continue;
+    const std::string directory = DirectoryOf(leftover.sidecar);
+    const auto [at, is_new] = orphans.try_emplace(directory);
+    if (is_new) at->second = FindOrphansIn(fs, directory);
+    leftover.needless = std::ranges::any_of(at->second, [&](const Orphan& one) { return one.path == leftover.sidecar && one.kept.empty(); });
+  }
+}
+
+/// The notes of one rank, and then of all ranks, about one dataset. It is meant if the PATH leads to more than leftovers of
+/// it on any rank. Each leftover and each sentence counts once.
 struct Remarks {
   bool meant = false;
   std::map<std::string, Leftover> leftovers;  // by path
@@ -118,7 +133,7 @@ struct Remarks {
   }
 };
 
-/// Tells the members that the leader found to its companions. Collective.
+/// Sends the members that the leader found to its companions. Collective.
 Status ShareMembers(Communicator& comm, const Companions& companions, std::vector<DatasetRef>& datasets) {
   for (DatasetRef& dataset : datasets) {
     dataset.companions = companions.count;
@@ -130,16 +145,18 @@ Status ShareMembers(Communicator& comm, const Companions& companions, std::vecto
   LZY_ASSIGN_OR_RETURN(const auto node, comm.Split(companions.leader));
   std::vector<std::map<std::uint32_t, std::string>> members;
   for (DatasetRef& dataset : datasets) members.push_back(std::move(dataset.members));
-  // All nodes agree on how it went: a node must not go on alone.
+  // All nodes agree on the result, because no node may go on alone.
   LZY_RETURN_IF_ERROR(Agree(comm, BroadcastRecord(*node, members)));
   for (std::size_t i = 0; i < datasets.size(); ++i) datasets[i].members = std::move(members[i]);
   return Status::Ok();
 }
 
-/// Fills in members, notes and hints. Collective. A set to which PATH leads only by leftovers of an older version is
-/// not what the user asked for. It is dropped, and the leftovers are added to `troubles` as unprotected. If PATH leads to the set
-/// and to a leftover, that one is unprotected, too: a dataset of its own, so that it is counted; no tool commits it.
-Status AgreeOnMembers(Survey& survey, Communicator& comm, Resolve what, bool leads, std::vector<DatasetRef>& datasets,
+/// Fills in members, notes and hints. Collective.
+///
+/// If PATH leads only to leftovers of an older version of a set, the set is dropped, and the leftovers are added to
+/// `troubles` as unprotected. If PATH leads to the set and to a leftover, the leftover becomes a dataset of its own, so that
+/// it is counted; no tool commits it.
+Status AgreeOnMembers(FileSystem& fs, Survey& survey, Communicator& comm, Resolve what, bool leads, std::vector<DatasetRef>& datasets,
                       std::vector<Status>& troubles) {
   std::vector<std::string> patterns;
   for (const DatasetRef& dataset : datasets) {
@@ -158,7 +175,9 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, Resolve what, bool lea
       own.meant = false;
     } else if (dataset.kind == DatasetKind::kSet) {
       own.meant = survey.IsMeant(dataset.path, *version);
-      for (Leftover& leftover : survey.FillMembers(dataset, *version++)) own.leftovers.emplace(leftover.path, std::move(leftover));
+      std::vector<Leftover> leftovers = survey.FillMembers(dataset, *version++);
+      if (!own.meant) MarkNeedless(fs, leftovers);
+      for (Leftover& leftover : leftovers) own.leftovers.emplace(leftover.path, std::move(leftover));
     }
     own.notes = dataset.notes;
     own.hints = dataset.hints;
@@ -194,7 +213,7 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, Resolve what, bool lea
   return Status::Ok();
 }
 
-/// What is protected in these directories may prove the content of a file (names/contents).
+/// Sidecars in these directories may prove the content of a file (names/contents).
 void NoteReach(FileSystem& fs, const std::vector<DatasetRef>& datasets) {
   for (const DatasetRef& dataset : datasets) {
     if (dataset.kind == DatasetKind::kShared) AddToReach(fs, DirectoryOf(dataset.path));
@@ -202,8 +221,8 @@ void NoteReach(FileSystem& fs, const std::vector<DatasetRef>& datasets) {
   }
 }
 
-/// Keeps datasets once that are named in several ways (through a link, say). Collective. A dataset is dropped only if
-/// every rank that looks finds it to be the same as an earlier one. So all ranks drop the same ones.
+/// Drops datasets that are named several times (through a link, for example). Collective. A dataset is dropped only if every
+/// rank that searches finds that it is the same as an earlier one. So all ranks drop the same ones.
 Status DropDoubles(FileSystem& fs, Communicator& comm, bool leads, std::vector<DatasetRef>& datasets) {
   std::vector<std::uint32_t> mine;
   std::map<std::string, std::uint32_t> first;
@@ -229,11 +248,12 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
                                             std::vector<Status>* troubles) {
   if (path.empty())
     return Status(Code::kInvalidArgument, "an empty PATH: a file, a pattern or a directory is accepted");
-  // A rank that finds nothing must not fail alone: another one may see the files. Real errors are agreed on at once.
+  // A rank that finds nothing must not fail alone, because another one may see the files. Ranks agree on other errors at
+  // once.
   LZY_ASSIGN_OR_RETURN(const Companions companions, GatherCompanions(fs, comm));
-  Survey survey(fs, what);
+  Survey survey(fs, what, /*sees_all=*/comm.size() == 1);
   const Status mine = companions.leads() ? survey.Add(path) : Status::Ok();
-  if (companions.leads() && mine.ok()) survey.DropStrays(/*reach=*/comm.size() == 1);
+  if (companions.leads() && mine.ok()) survey.DropStrays();
   const bool absent = mine.code() == Code::kInvalidArgument || mine.code() == Code::kUnprotected;
   LZY_RETURN_IF_ERROR(Agree(comm, absent ? Status::Ok() : mine));
   LZY_ASSIGN_OR_RETURN(Found found, UniteFound(comm, survey));
@@ -244,7 +264,7 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   }
   std::vector<DatasetRef> datasets;
   for (const auto& [name, kind] : found.datasets) datasets.push_back({kind, name, {}, {}});
-  LZY_RETURN_IF_ERROR(AgreeOnMembers(survey, comm, what, companions.leads(), datasets, found.troubles));
+  LZY_RETURN_IF_ERROR(AgreeOnMembers(fs, survey, comm, what, companions.leads(), datasets, found.troubles));
   LZY_RETURN_IF_ERROR(DropDoubles(fs, comm, companions.leads(), datasets));
   LZY_RETURN_IF_ERROR(ShareMembers(comm, companions, datasets));
   NoteReach(fs, datasets);
@@ -253,7 +273,7 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   return datasets;
 }
 
-// The directory ends before the first component that is not literal. In a pattern %% is a percent sign; in a glob
+// The directory ends before the first component with a placeholder or star. In a pattern, %% is a percent sign; in a glob
 // without a rank, '%' is an ordinary character.
 std::vector<std::string> NamedBy(const std::string& path) {
   std::vector<std::string> named{path};
@@ -274,10 +294,16 @@ std::string DatasetKey(FileSystem& fs, const DatasetRef& dataset) {
     return resolved.ok() ? *resolved : path;
   };
   if (dataset.kind == DatasetKind::kShared) return "file:" + real(dataset.path);
-  // Of a set only the directory before the pattern can be resolved: there is no file of the pattern's name.
+  // For a set, only the directory before the pattern can be resolved, because there is no file with the name of the pattern.
   const std::string tail = PatternTail(dataset.path);
   const std::string base = dataset.path.substr(0, dataset.path.size() - tail.size());
   return "set:" + JoinPath(EscapePercent(real(base.empty() ? "." : ExpandPattern(base, 0))), tail);
+}
+
+std::vector<std::string> MemberPaths(const DatasetRef& dataset) {
+  std::vector<std::string> paths;
+  for (const auto& [rank, path] : dataset.members) paths.push_back(path);
+  return paths;
 }
 
 std::vector<std::string> DirectoriesOf(FileSystem& fs, const std::vector<std::string>& paths, Resolve what) {

@@ -74,7 +74,7 @@ TEST_F(ResolveTest, DirectoryToProtectMeansEveryRegularFileThatIsNotHidden) {
   EXPECT_THAT(Found("d", Resolve::kProtectable), ElementsAre("s:d/a", "s:d/e/b"));
 }
 
-/// Lists no directory called "locked": root, too, shall be refused something.
+/// Does not list a directory named "locked", so that root is refused something, too.
 class Locked final : public PassingFileSystem {
  public:
   using PassingFileSystem::PassingFileSystem;
@@ -164,7 +164,8 @@ TEST_F(ResolveTest, RankInTheDirectoryPart) {
               ElementsAre(fmt::format("p:{}/l/%r/ckpt/state[0,1,2]", stdfs::canonical(scratch_).string())));
 }
 
-// On the disk of a node there is only its own member. Where the others can be seen under their old names, one file was renamed.
+// On the disk of a node, only its own member is seen. If the others are seen under their old names, only one file was
+// renamed.
 TEST_F(ResolveTest, MembersInDirectoriesOfTheirOwnThatWereRenamed) {
   for (const bool own_only : {true, false}) {
     SCOPED_TRACE(own_only);
@@ -191,20 +192,36 @@ TEST_F(ResolveTest, AMemberThatWasMovedAloneIsNoSet) {
   for (const char* name : {"s.1", ".LZY.s.1"}) stdfs::rename(std::string("d/") + name, std::string("d/x/") + name);
   for (const char* path : {"d", "d/x", "d/x/s.1"}) {
     SCOPED_TRACE(path);
-    // The look at all of it makes the directories known.
+    // Resolving the whole tree makes the directories known.
     std::vector<Status> troubles;
     const auto found = ResolvePath(PosixFileSystem(), *SelfCommunicator(), path, Resolve::kProtected, &troubles);
     ASSERT_OK(found);
     EXPECT_EQ(found->size(), path == std::string("d") ? 1u : 0u);
     ASSERT_EQ(troubles.size(), 1u);
     EXPECT_CODE(troubles[0], Code::kUnprotected);
-    EXPECT_THAT(troubles[0].message(), HasSubstr("mv -n d/x/s.1 d/x/.LZY.s.1 "));
+    EXPECT_THAT(troubles[0].message(), HasSubstr("mv -n d/x/s.1 "));
+    EXPECT_THAT(troubles[0].message(), HasSubstr(" && mv -n d/x/.LZY.s.1 "));
   }
-  EXPECT_THAT(Found("d/x/s.%r"), ElementsAre("p:d/x/s.%r[1]"));  // somebody who means that one says so
-  // A copy of most of it is a set that can be restored.
+  EXPECT_THAT(Found("d/x/s.%r"), ElementsAre("p:d/x/s.%r[1]"));  // the user means this one and names it
+  // A copy of most of the set is a set that can be restored.
   stdfs::copy("d/s.2", "d/x/s.2");
   for (const char* name : {"s.0", ".LZY.s.0", ".LZY.s.2"}) stdfs::copy(std::string("d/") + name, std::string("d/x/") + name);
   EXPECT_THAT(Found("d"), ElementsAre("p:d/s.%r[0,2,3]", "p:d/x/s.%r[0,1,2]"));
+}
+
+TEST_F(ResolveTest, ARenamedSetIsOneBesideACopiedSidecar) {
+  for (const char* stray : {"d/.LZY.vv.2", "d/.LZY.vv.3", "d/.LZY.vv.4"}) {
+    SCOPED_TRACE(stray);
+    MakeSet("d/v.%r", 4);
+    for (int rank = 0; rank < 4; ++rank) {
+      for (const char* prefix : {"d/", "d/.LZY."}) stdfs::rename(fmt::format("{}v.{}", prefix, rank), fmt::format("{}vv.{}", prefix, rank));
+    }
+    stdfs::copy("d/.LZY.vv.0", stray, stdfs::copy_options::overwrite_existing);
+    const char* const set = stray == std::string("d/.LZY.vv.4") ? "p:d/vv.%r[0,1,2,3,4]" : "p:d/vv.%r[0,1,2,3]";
+    EXPECT_THAT(Found("d"), ElementsAre(set));
+    EXPECT_THAT(Found("d/vv.%r"), ElementsAre(set));  // as the tools advise
+    stdfs::remove_all("d");
+  }
 }
 
 TEST_F(ResolveTest, ASidecarUnderANameWithItsRankMakesNoSet) {
@@ -315,7 +332,7 @@ TEST_F(ResolveTest, MembersOfAnOlderSetAreNotMixedIn) {
   EXPECT_THAT(Found("d/state.%r"), ElementsAre("p:d/state.%r[0,1,2,3]"));
   EXPECT_THAT(Found("d"), ElementsAre("p:d/state.%r[0,1,2,3]", "s:d/state.4", "s:d/state.5"));
   EXPECT_THAT(Found("d/state.%r", Resolve::kProtectable), ElementsAre("p:d/state.%r[0,1,2,3]"));
-  // A new file may join a set: it is looked at as well, so that somebody says that it does not belong yet.
+  // A new file may become a member, so it is examined, and the user learns that it is not one yet.
   Write("d/state.6");
   EXPECT_THAT(Found("d/state.%r", Resolve::kProtectable), ElementsAre("p:d/state.%r[0,1,2,3,6]"));
   EXPECT_THAT(Found("d/state.%r"), ElementsAre("p:d/state.%r[0,1,2,3,6]"));
@@ -353,7 +370,7 @@ TEST_F(ResolveTest, LeftoverOfALargerSetIsNotedAndUnprotectedWhenNamedAlone) {
       EXPECT_CODE(ResolvePath(fs_, *comm_, "d/s.3", what), Code::kUnprotected);
     }
   }
-  // What is left of it is no news to whoever looks at the set.
+  // The leftover is not mentioned with the set.
   EXPECT_THAT(Find("d")->front().notes, IsEmpty());
 }
 

@@ -9,7 +9,7 @@
 namespace lzy {
 namespace {
 
-// Claims of a set among the first `ranks` ranks, and those of them beside the right file.
+// The number of claims of a set among the first `ranks` ranks, and the number of them beside the right file.
 std::pair<std::size_t, std::size_t> VotesFor(const Uuid& uuid, std::uint32_t ranks, std::span<const SetClaim> claims) {
   std::pair<std::size_t, std::size_t> votes;
   for (const SetClaim& claim : claims) {
@@ -20,11 +20,11 @@ std::pair<std::size_t, std::size_t> VotesFor(const Uuid& uuid, std::uint32_t ran
   return votes;
 }
 
-// Whose sidecars decide which set it is.
+// The sidecars that decide which set it is.
 enum class Voters {
   kAll,
-  kNamed,    // those that record the pattern of the set: members of other sets were moved here
-  kPresent,  // those of members that are there: the set was renamed, and what lost ones left behind is of the one before
+  kNamed,    // those that record the pattern: members of other sets were moved here
+  kPresent,  // those of existing members: the set was renamed, and lost members left sidecars of the previous set
 };
 
 Voters VotersOf(std::span<const SetClaim> claims) {

@@ -1,6 +1,6 @@
 #pragma once
-// Which set the members of one pattern are, if their sidecars tell of several: an older one of the same name, or another one whose
-// sidecars somebody moved here. Pure arithmetic on what sidecars record.
+// Decides which set the members of one pattern are, if their sidecars are of several sets: of an older set of the same name,
+// or of one whose sidecars were moved here. No I/O.
 
 #include <cstdint>
 #include <optional>
@@ -10,23 +10,26 @@
 
 namespace lzy {
 
-/// What the sidecar of one member says.
+/// What the sidecar of one member records.
 struct SetClaim {
   Uuid uuid{};
-  std::uint32_t rank = 0;     ///< the recorded one
-  std::uint32_t members = 0;  ///< of its set
+  std::uint32_t rank = 0;     ///< as recorded
+  std::uint32_t members = 0;  ///< number of members of its set
   std::uint64_t generation = 0;
   std::int64_t wall_time_ns = 0;
-  bool same_file = false;  ///< its file is the one that was committed, by inode and birth
-  bool named = true;       ///< it records the name that it has by the pattern
-  bool present = true;     ///< its file is there
+  bool same_file = false;  ///< its file is the committed one, by inode and birth
+  bool named = true;       ///< it records the name that the pattern gives it
+  bool present = true;     ///< its file exists
 };
 
-/// The index of the claim that counts; nullopt: there are none. If any file is there whose sidecar records the pattern, only such
-/// sidecars are asked: members of other sets were moved here. If none is, and more files brought sidecars of one set along than lost
-/// files left behind, the set was renamed, and only sidecars of files that are there are asked. Of these, the newest set counts, unless an older one has more claims among the
-/// ranks of the newer one, or as many and more of them beside the files that they were made for: then sidecars of the newer one were
-/// moved here. Within a set the newest generation counts, since clocks may be set back between two commits.
+/// Returns the index of the claim that counts; nullopt if there are no claims. Considers only some claims:
+///  - If no claim records the pattern: all.
+///  - If only claims of lost files record it, and one set has more claims of existing files than there are such claims:
+///    those of existing files. That set was renamed to the pattern.
+///  - Otherwise: those that record the pattern. The other files were moved here from other sets.
+/// Of these, the newest set counts. Exception: an older set counts if it has more claims among the ranks of the newer one,
+/// or equally many and more of them beside the files that they were made for. Then sidecars of the newer set were moved
+/// here. Within a set, the highest generation counts, not the latest time, because clocks may be set back.
 std::optional<std::size_t> WhichSetCounts(std::span<const SetClaim> claims);
 
 }  // namespace lzy

@@ -46,7 +46,7 @@ TEST(WhichSetCounts, MembersOfAnotherSetThatWereMovedHereAreNotAsked) {
   EXPECT_EQ(WhichSetCounts(std::vector{moved, Of(kOld, 1, 3), also}), 1);
 }
 
-// What the lost ones left behind is of the set that had the name before.
+// Lost members left sidecars of the set that had the name before.
 TEST(WhichSetCounts, ARenamedSetCountsIfMoreFilesBroughtSidecarsThanLostOnesLeft) {
   SetClaim left = Of(kNew, 0, 3), first = Of(kOld, 1, 3), second = Of(kOld, 2, 3);
   left.present = false;

@@ -15,7 +15,7 @@
 namespace lzy {
 namespace {
 
-// The number that `digits` are; nullopt if it is too large for a rank.
+// The value of `digits`; nullopt if it is too large for a rank.
 std::optional<std::uint32_t> NumberIn(const std::string& digits) {
   std::uint32_t value = 0;
   const auto error = std::from_chars(digits.data(), digits.data() + digits.size(), value).ec;
@@ -39,7 +39,7 @@ std::optional<std::string> PatternFromTail(const std::string& path, const std::s
 
 namespace {
 
-// Where as many components of `path` begin as `tail` has.
+// The offset in `path` of its last components, as many as `tail` has.
 std::size_t TailBegin(const std::string& path, const std::string& tail) {
   std::size_t begin = path.size();
   for (auto levels = std::ranges::count(tail, '/') + 1; levels > 0 && begin != std::string::npos; --levels) {
@@ -61,11 +61,11 @@ std::string PatternBeside(const std::string& path, const std::string& tail) {
 
 namespace {
 
-/// A pattern that a path may come from.
+/// A pattern that may give a path its name.
 struct Guess {
   std::string pattern;
   std::uint32_t rank = 0;
-  int numbers_behind = 0;  // in the name
+  int numbers_behind = 0;  // numbers behind this one in the name
 };
 
 /// For each number in the base name that may be a rank: one guess with %r (if it has no leading zeros) and one with %0Nr, N
@@ -119,7 +119,7 @@ std::vector<GuessedSet> GuessSets(const std::vector<std::string>& paths, const s
   for (const std::string& path : others) {
     for (const Guess& guess : Guesses(path)) candidates.erase(guess.pattern);
   }
-  // "%r" and "%01r" may mean the same: the shorter one comes first.
+  // "%r" and "%01r" may be equivalent. The shorter one comes first.
   std::vector<std::pair<const std::string*, const Candidate*>> order;
   for (const auto& [pattern, candidate] : candidates) {
     const bool without_gap = candidate.members.size() > 1 && candidate.members.rbegin()->first == candidate.members.size() - 1;
@@ -142,16 +142,16 @@ std::vector<GuessedSet> GuessSets(const std::vector<std::string>& paths, const s
 
 namespace {
 
-// Backtracking with memory: a place (in pattern and name) from which nothing matches is not tried twice. Without that
-// a pattern of many stars would take exponential time. Whether a place is hopeless depends on the rank, so there is
-// one table without a rank and one for the rank that is being tried.
+// Matches by backtracking, and remembers positions (in pattern and name) from which nothing matches. Otherwise a pattern of
+// many stars would take exponential time. Whether a position can match depends on the rank, so there is one table for no
+// rank and one for the rank that is being tried.
 class ComponentMatcher {
  public:
   ComponentMatcher(const std::string& pattern, const std::string& name) : pattern_(pattern), name_(name) {
     for (auto& hopeless : hopeless_) hopeless.resize((pattern.size() + 1) * (name.size() + 1));
   }
 
-  // Whether the pattern from `p` on matches the name from `n` on. If so, match() has the whole match.
+  // True if the pattern from `p` on matches the name from `n` on. Then match() has the whole match.
   bool From(std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
     std::vector<bool>& hopeless = hopeless_[rank ? 1 : 0];
     const std::size_t place = p * (name_.size() + 1) + n;
@@ -163,7 +163,7 @@ class ComponentMatcher {
   ComponentMatch match() && { return std::move(match_); }
 
  private:
-  // Appends `text`, which stands for what was matched last, and goes on. Takes it back if the rest does not match.
+  // Appends `text` for the last match, and continues. Removes it if the rest does not match.
   bool Then(const std::string& text, std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
     const std::size_t before = match_.resolved.size();
     match_.resolved += text;
@@ -188,8 +188,8 @@ class ComponentMatcher {
     return Then(pattern_.substr(p, length), p + length, n + 1, rank);
   }
 
-  // A placeholder. If the rank is not known, every number that begins here and that the placeholder could have printed
-  // is tried, the longest first.
+  // Matches a placeholder. If the rank is not known, tries every number here that the placeholder could have printed, the
+  // longest first.
   bool Rank(std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
     const std::size_t length = pattern_.find('r', p) + 1 - p;
     const std::string placeholder = pattern_.substr(p, length);
@@ -203,7 +203,7 @@ class ComponentMatcher {
     for (; end > n; --end) {
       const auto value = NumberIn(name_.substr(n, end - n));
       if (!value || ExpandPattern(placeholder, *value).size() != end - n) continue;
-      // With another rank, places that were hopeless may match.
+      // With another rank, positions that failed before may match.
       hopeless_[1].assign(hopeless_[1].size(), false);
       if (try_rank(*value)) return true;
     }
@@ -220,7 +220,7 @@ class ComponentMatcher {
 
 std::optional<ComponentMatch> MatchComponent(const std::string& pattern, const std::string& name,
                                              std::optional<std::uint32_t> rank) {
-  // As in a shell: hidden files only where the pattern says so.
+  // As in a shell, hidden files match only if the pattern begins with a dot.
   if (name.starts_with('.') && !pattern.starts_with('.')) return std::nullopt;
   ComponentMatcher matcher(pattern, name);
   if (!matcher.From(0, 0, rank)) return std::nullopt;

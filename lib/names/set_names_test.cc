@@ -37,7 +37,7 @@ TEST(MatchComponent, RanksAreNumbers) {
   EXPECT_EQ(Match("*%r", "a12"), "a%r 12");
 }
 
-// A name may be made to need every way there is; libFuzzer found one.
+// Some names make a matcher try every way. libFuzzer found one.
 TEST(MatchComponent, ManyStarsAreMatchedInLittleTime) {
   EXPECT_EQ(Match(std::string(100, '*') + "x", std::string(250, 'y')), "no");
   EXPECT_EQ(Match("*a*a*a*a*a*a*a*a*a*a*a*a*b", std::string(255, 'a')), "no");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/printable.h"
@@ -19,7 +20,7 @@ Status Nothing(const std::string& path) {
           fmt::format("'{}' matches nothing: a file, a file-set pattern (name.%r) or a directory is accepted", path)};
 }
 
-/// Whether two patterns give each rank the same name. They may pad with zeros in different ways.
+/// True if two patterns give each rank the same name. They may pad with zeros in different ways.
 bool MeansTheSame(const std::string& a, const std::string& b) {
   constexpr std::uint32_t kRanks[] = {0, 1, 10, 100, 1000, 10'000, 100'000, 1'000'000};
   return std::ranges::all_of(kRanks, [&](std::uint32_t rank) { return ExpandPattern(a, rank) == ExpandPattern(b, rank); });
@@ -33,8 +34,8 @@ Status BelongToOthers(const std::string& pattern, const std::set<std::string>& o
                       "here: {}", pattern, list)};
 }
 
-/// Whether the file of `rank` is left over from a run with more ranks, or was protected alone: `newest` has no such
-/// rank. A file without a sidecar is no leftover: lzy-protect would make it a member.
+/// True if the file of `rank` is left over from a run with more ranks, or was protected alone: `newest` has no such rank. A
+/// file without a sidecar is not a leftover, because lzy-protect would make it a member.
 bool IsLeftover(std::uint32_t rank, const std::optional<Peek>& peek, const SetVersion& newest, Resolve what) {
   if (newest.members == 0 || rank < newest.members || !peek) return false;
   return peek->committed ? peek->uuid != newest.uuid : what == Resolve::kProtected;
@@ -60,14 +61,14 @@ std::optional<Peek> Survey::PeekFor(const std::string& path) {
   return peek.ok() ? std::optional<Peek>(*peek) : std::nullopt;
 }
 
-// A link to a directory is a directory; a dangling link is a file that is gone, which may have a sidecar.
+// A link to a directory is a directory. A dangling link is a file that is gone, which may have a sidecar.
 bool Survey::IsThere(const std::string& path) {
   if (const auto stat = fs_.Stat(path); stat.ok()) return stat->type != FileStat::Type::kDirectory;
   const auto link = fs_.Stat(path, /*follow=*/false);
   return !(link.ok() && link->type == FileStat::Type::kDirectory) && !SidecarOf(path).empty();
 }
 
-// A file whose name has a '*' in it can be named, too: it is a glob only if there is no such file.
+// A name with a '*' is a glob only if no file has this name.
 Status Survey::Add(const std::string& path) {
   if (HasRankPlaceholder(path)) {
     by_pattern_ = true;
@@ -82,8 +83,8 @@ DatasetRef& Survey::AddSet(const std::string& pattern) {
   return found_.emplace(pattern, DatasetRef{DatasetKind::kSet, pattern, {}, {}}).first->second;
 }
 
-// What is there decides: a directory, a file, or nothing. A file that is gone is still a dataset if it has a sidecar,
-// or if other members of its set say that it was one of them.
+// Goes by what exists at `path`: a directory, a file, or nothing. A file that is gone is still a dataset if it has a
+// sidecar, or if other members of its set record it.
 Status Survey::AddPath(const std::string& path) {
   const std::string name = BaseNameOf(path);
   if (IsLzyName(name)) {
@@ -94,11 +95,11 @@ Status Survey::AddPath(const std::string& path) {
   const auto stat = fs_.Stat(path);
   if (!stat.ok()) {
     const auto above = fs_.Stat(DirectoryOf(path));
-    // Below a file there is nothing, whatever error the system gives for that.
+    // Nothing is below a file, whatever error the system returns.
     const bool absent =
         stat.status().code() == Code::kNotFound || (above.ok() && above->type != FileStat::Type::kDirectory);
     if (!absent) return stat.status();
-    // A link that leads nowhere may have the name of a file that is lost.
+    // A dangling link may have the name of a file that is lost.
     const auto own = SidecarPath(path);
     const bool link = what_ == Resolve::kProtected && fs_.ReadLink(path).ok() && own.ok() && fs_.Stat(*own, /*follow=*/false).ok();
     if (name.empty() || !above.ok() || (!link && !IsThere(path) && !PatternOfSiblings(path))) return Nothing(path);
@@ -127,8 +128,8 @@ Status Survey::AddPath(const std::string& path) {
   return {Code::kInvalidArgument, fmt::format("'{}' is neither a regular file nor a directory", path)};
 }
 
-// Something else has the name of a file that is lost, whose sidecar is there. That is asked first: nearly always there is
-// none, and to look for one of another name would read the whole directory above.
+// True if something else has the name of a lost file whose sidecar exists. Checks the sidecar first: there is nearly never
+// one, and a search for one of another name would read the whole directory above.
 bool Survey::IsReplaced(const std::string& path) {
   const auto own = SidecarPath(path);
   const auto there = own.ok() ? fs_.Stat(*own, /*follow=*/false) : Result<FileStat>(own.status());
@@ -140,7 +141,7 @@ void Survey::AddFile(const std::string& path) {
   const auto own = PeekFor(path);
   const bool of_set = own && own->kind == DatasetKind::kSet;
   if (of_set && AddMember(path, *own)) return;
-  // Without a usable sidecar of its own, its neighbours' may still say that it is one of them.
+  // Without a usable sidecar, the sidecars of its neighbours may still show that it is a member.
   const auto pattern = own && !of_set ? std::nullopt : PatternOfSiblings(path);
   if (pattern) {
     AddSet(*pattern);
@@ -150,20 +151,20 @@ void Survey::AddFile(const std::string& path) {
   }
 }
 
-// A sidecar records only the tail of the pattern, and files may have been renamed since. So the whole pattern is
-// looked for in several ways, the surest first.
+// A sidecar records only the tail of the pattern, and files may have been renamed since. So the whole pattern is searched
+// for in several ways, the surest first.
 bool Survey::AddMember(const std::string& path, const Peek& peek) {
   auto pattern = PatternByTail(path, peek.name, peek.rank);
   if (!pattern) pattern = PatternOfRenamed(path, peek);
   if (!pattern) {
-    // Members that are each in a directory of their own, and were renamed there ("node%r/state" to "node%r/old").
+    // Members may each be in a directory of their own, and have been renamed there ("node%r/state" to "node%r/old").
     const std::size_t slash = peek.name.rfind('/');
     if (slash != std::string::npos && !HasRankPlaceholder(peek.name.substr(slash))) {
       pattern = PatternByTail(path, peek.name.substr(0, slash + 1) + EscapePercent(BaseNameOf(path)), peek.rank);
       if (!pattern || !IsLikely(*pattern, path, peek)) pattern = PatternOfRenamedDirectory(path, peek);
     }
   }
-  // The sidecar of another member.
+  // It may be the sidecar of another member.
   if (!pattern) {
     if (const auto set = PatternFromTail(path, peek.name)) {
       AddSet(*set);
@@ -171,9 +172,9 @@ bool Survey::AddMember(const std::string& path, const Peek& peek) {
       return true;
     }
   }
-  // A file that was moved out of its set, or whose sidecar somebody moved here, is no reason to look for that set here.
+  // A file that was moved out of its set, or whose sidecar was moved here, does not show that the set is here.
   if (!pattern && fs_.Stat(path).ok()) return false;
-  // If all else fails, the recorded name stands for the set, and members are those that PATH leads to.
+  // Otherwise the recorded name stands for the set, and its members are those that PATH leads to.
   if (!pattern) pattern = JoinPath(EscapePercent(DirectoryOf(path)), peek.name);
   AddSet(*pattern).members.emplace(peek.rank, path);
   named_members_[*pattern].emplace(peek.rank, Member{path, peek});
@@ -186,7 +187,7 @@ std::optional<std::string> Survey::PatternByTail(const std::string& path, const 
   return real.ok() ? PatternFromTail(*real, tail, rank) : std::nullopt;
 }
 
-// The number of the last directory is the rank: "d%r/state" became "e%r/state".
+// The number of the last directory is the rank: "d%r/state" was renamed to "e%r/state".
 std::optional<std::string> Survey::PatternOfRenamedDirectory(const std::string& path, const Peek& peek) {
   for (const std::string& guess : GuessPatterns(DirectoryOf(path), peek.rank)) {
     const std::string pattern = JoinPath(guess, EscapePercent(BaseNameOf(path)));
@@ -195,13 +196,13 @@ std::optional<std::string> Survey::PatternOfRenamedDirectory(const std::string& 
   return std::nullopt;
 }
 
-// A set of which only one member is where the guess says, while others have their old names, was not renamed. Members on disks
-// of other nodes cannot be seen, and say nothing.
+// If only one member is where the guess says, while others have their old names, the set was not renamed. Members on disks
+// of other nodes are not seen, and do not count.
 bool Survey::IsLikely(const std::string& guess, const std::string& path, const Peek& peek) {
   return HasOtherMember(guess, peek) || !HasOtherMember(PatternBeside(path, peek.name), peek);
 }
 
-// Members that are lost may be many.
+// Examines a limited number of ranks, because many members may be lost.
 bool Survey::HasOtherMember(const std::string& pattern, const Peek& peek) {
   constexpr std::uint32_t kMost = 64;
   for (std::uint32_t rank = 0; rank < std::min(peek.members, kMost); ++rank) {
@@ -226,7 +227,7 @@ bool Survey::AddRenamed(const std::string& path) {
     found_.at(now).notes.push_back(fmt::format("'{}' is gone: it was renamed to '{}'", path, now));
     return true;
   }
-  // Only if the set as a whole was renamed. A set with one member under another name lacks that member.
+  // Only if the whole set was renamed. If one member has another name, the set lacks that member.
   const auto pattern = PatternOfRenamed(now, peek);
   if (!pattern) return false;
   DatasetRef& set = AddSet(*pattern);
@@ -237,20 +238,21 @@ bool Survey::AddRenamed(const std::string& path) {
   return true;
 }
 
-// A guess counts only if every member of the set in this directory has, by its sidecar, the rank that the guess gives
-// it, and if two of them are the files that they were, or copies. One alone must be the very file: somebody may have moved or copied its
-// sidecar to a name that happens to have the rank in it.
+// A guess counts under two conditions. Every member of the set in this directory has, by its sidecar, the rank that the
+// guess gives it. And two of them are the committed files or copies of them; or, if there is only one, it is the very file.
+// Otherwise somebody may have moved or copied a sidecar to a name that happens to contain the rank. Of
+// two files with sidecars of one member, only one has to fit.
 std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, const Peek& peek) {
   Directory& directory = At(DirectoryOf(path));
   if (!directory.Names().ok()) return std::nullopt;
-  std::map<std::uint32_t, std::string> renamed;
+  std::map<std::uint32_t, std::vector<std::string>> renamed;
   std::size_t same = 0, likely = 0;
   for (const std::string& sidecar : directory.Sidecars()) {
     const auto& other = directory.PeekAt(sidecar);
     if (!other.ok() || other->uuid != peek.uuid || other->kind != DatasetKind::kSet) continue;
     const auto name = directory.UserOf(sidecar);
     if (!name) continue;
-    renamed[other->rank] = *name;
+    renamed[other->rank].push_back(directory.PathOf(*name));
     const auto stat = fs_.Stat(directory.PathOf(*name));
     const bool copied = stat.ok() && HasSizeAndTime(*stat, other->stamp);
     const bool is_same = stat.ok() && (IsSameFile(*stat, other->stamp) || (copied && !TellsFilesApart(other->stamp.birth_ns)));
@@ -259,16 +261,16 @@ std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, con
   }
   if (same == 0 && likely < 2) return std::nullopt;
   for (const std::string& guess : GuessPatterns(path, peek.rank)) {
-    const bool fits = std::all_of(renamed.begin(), renamed.end(), [&](const auto& member) {
-      return MatchPattern(guess, directory.PathOf(member.second)) == member.first;
+    const bool fits = std::ranges::all_of(renamed, [&](const auto& member) {
+      return std::ranges::any_of(member.second, [&](const std::string& one) { return MatchPattern(guess, one) == member.first; });
     });
     if (fits) return guess;
   }
   return std::nullopt;
 }
 
-// First the sets that PATH has led to already: their members may be in other directories. Ranks beyond the newest
-// version are not missing members.
+// Tries first the sets that PATH has led to: their members may be in other directories. Ranks beyond the newest version are
+// not missing members.
 std::optional<std::string> Survey::PatternOfSiblings(const std::string& path) {
   const auto is_member = [&](const std::string& pattern) {
     const auto rank = MatchPattern(pattern, path);
@@ -292,8 +294,8 @@ bool Survey::IsOfRenamedSet(Directory& directory, const std::string& sidecar) {
     if (!other.ok() || other->uuid != peek->uuid) continue;
     const auto user = directory.UserOf(sibling);
     if (!user) continue;
-    // The member was made again and has a sidecar of its own. Or this sidecar is of a copy of it; then the others tell
-    // that it is missing.
+    // The member was made again and has a sidecar of its own. Or this sidecar is of a copy of it; then the other sidecars
+    // show that it is missing.
     if (other->rank == peek->rank && peek->members > 1) return true;
     at_home = at_home || *user == DataPathOf(sibling);
     any = true;
@@ -302,7 +304,7 @@ bool Survey::IsOfRenamedSet(Directory& directory, const std::string& sidecar) {
 }
 
 Status Survey::AddDirectory(const std::string& given) {
-  // As names are made of it ("./" would become ".//name").
+  // Names are made from it ("./" would become ".//name").
   std::string path = given;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   const bool protectable = what_ == Resolve::kProtectable;
@@ -313,7 +315,7 @@ Status Survey::AddDirectory(const std::string& given) {
         if (!file) file = directory.HomeByContent(sidecar);
         if (!file && IsOfRenamedSet(directory, sidecar)) continue;  // the other sidecars lead to its set
         if (!file) file = directory.NameMeantBy(sidecar);
-        // A sidecar that has no file and misses none was replaced by another one.
+        // Not added if that file has another sidecar, which replaced this one.
         if (file && directory.SidecarOf(*file) == sidecar) AddFile(directory.PathOf(*file));
       }
       return;
@@ -331,7 +333,7 @@ Status Survey::AddDirectory(const std::string& given) {
   return {Code::kUnprotected, fmt::format("'{}': nothing below it is protected", path)};
 }
 
-// A member that has lost its sidecar may be looked at before another directory tells which set it is of.
+// A member without a sidecar may be found before another directory shows which set it is of.
 void Survey::DropMembers() {
   std::erase_if(found_, [&](const auto& found) {
     const auto& [path, dataset] = found;
@@ -345,74 +347,102 @@ void Survey::DropMembers() {
   });
 }
 
-std::size_t Survey::CountOf(const std::string& pattern) {
-  const Uuid uuid = NewestOf(pattern).uuid;
+std::size_t Survey::CountOf(const std::string& pattern, const Uuid& uuid) {
   return static_cast<std::size_t>(std::ranges::count_if(MembersOf(pattern), [&](const auto& one) {
     const Member& member = one.second;
     return member.peek && member.peek->uuid == uuid && fs_.Stat(member.path).ok();
   }));
 }
 
-std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, bool reach) {
-  const Uuid uuid = NewestOf(pattern).uuid;
-  // Those that PATH leads to are named as PATH does.
+// A sidecar may have a name that the recorded pattern does not lead to.
+const std::map<std::uint32_t, Survey::Member>& Survey::SeenOf(const std::string& pattern) {
+  const auto& members = MembersOf(pattern);
+  return members.empty() ? named_members_[pattern] : members;
+}
+
+// A rename changes the ctime of a file, so the members that stayed have the older sidecars.
+Survey::HomeScore Survey::ScoreOf(const std::string& pattern, const Uuid& uuid) {
+  std::int64_t oldest = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [rank, member] : MembersOf(pattern)) {
+    const auto stat = member.peek && member.peek->uuid == uuid ? fs_.Stat(SidecarOf(member.path)) : Result<FileStat>(Code::kNotFound, "");
+    if (stat.ok()) oldest = std::min(oldest, stat->ctime_ns);
+  }
+  return {CountOf(pattern, uuid), -oldest, pattern};
+}
+
+std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, const Uuid& uuid) {
+  // Sets that PATH leads to are named as PATH names them.
   std::vector<std::string> places(set_patterns_.begin(), set_patterns_.end());
-  const std::string here = DirectoryOf(MembersOf(pattern).begin()->second.path);
-  for (const std::string& sidecar : reach ? SidecarsInReach(fs_, here) : std::vector<std::string>()) {
+  const std::string here = DirectoryOf(SeenOf(pattern).begin()->second.path);
+  for (const std::string& sidecar : sees_all_ ? SidecarsInReach(fs_, here) : std::vector<std::string>()) {
     const auto& peek = At(DirectoryOf(sidecar)).PeekAt(BaseNameOf(sidecar));
     const auto owner = peek.ok() && peek->kind == DatasetKind::kSet && peek->uuid == uuid ? DataPathOf(sidecar) : std::nullopt;
     if (const auto there = owner ? PatternFromTail(*owner, peek->name, peek->rank) : std::nullopt) places.push_back(*there);
   }
   std::optional<std::string> home;
-  std::size_t most = CountOf(pattern);
+  HomeScore most = ScoreOf(pattern, uuid);
   for (const std::string& place : places) {
-    if (NewestOf(place).uuid != uuid || CountOf(place) <= most) continue;
-    most = CountOf(place);
+    if (NewestOf(place).uuid != uuid || ScoreOf(place, uuid) <= most) continue;
+    most = ScoreOf(place, uuid);
     home = place;
   }
   return home;
 }
 
-// Nothing is overwritten by what this tells to do.
+// The commands in this message overwrite nothing.
 Status Survey::TellStray(const Member& member, const std::string& home) {
   const std::string there = ExpandPattern(home, member.peek->rank), sidecar = SidecarOf(member.path);
   const auto own = SidecarPath(there);
-  std::string missing;
-  if (fs_.Stat(member.path).ok() && !fs_.Stat(there, /*follow=*/false).ok()) missing += fmt::format(" {}", ShellQuote(member.path));
-  if (own.ok() && !fs_.Stat(*own, /*follow=*/false).ok()) missing += fmt::format(" {}", ShellQuote(sidecar));
+  const bool present = fs_.Stat(member.path).ok();
   const std::string set = ShellQuote(home);
-  if (!missing.empty()) {
+  const std::uint32_t rank = member.peek->rank;
+  std::string moves;
+  const auto move = [&](const std::string& from, const std::string& to) {
+    moves += fmt::format("{}{} {}", moves.empty() ? "" : " && mv -n ", ShellQuote(from), ShellQuote(to));
+  };
+  if (present && !fs_.Stat(there, /*follow=*/false).ok()) move(member.path, there);
+  if (own.ok() && !fs_.Stat(*own, /*follow=*/false).ok()) move(sidecar, *own);
+  if (!moves.empty()) {
     return {Code::kUnprotected,
             fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and lacks it. If it was moved here by mistake, "
-                        "move it back: mv -n{} {}",
-                        member.path, member.peek->rank, set, missing, ShellQuote(DirectoryOf(there) + "/"))};
+                        "move it back: mv -n {}",
+                        member.path, rank, set, moves)};
   }
-  // Nobody reads the data here, so nobody knows whether they are a copy. So nothing is to be removed.
+  if (!present) {
+    return {Code::kUnprotected,
+            fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and has this member. There is no such file here, so "
+                        "none is lost. If you do not need the sidecar here, move it away: {}",
+                        member.path, rank, set, sidecar)};
+  }
+  // The data are not read here, so lzy does not know whether they are a copy. So the message does not tell the user to
+  // remove them.
   return {Code::kUnprotected,
           fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and has this member. Nothing protects what is here; "
                       "if it is a file that you want, copy it to another name, and protect that",
-                      member.path, member.peek->rank, set)};
+                      member.path, rank, set)};
 }
 
-void Survey::DropStrays(bool reach) {
+void Survey::DropStrays() {
   if (by_pattern_) return;
   std::map<std::string, std::string> strays;
   for (const std::string& pattern : set_patterns_) {
-    const std::uint32_t members = NewestOf(pattern).members;
-    if (!found_.contains(pattern) || 2 * CountOf(pattern) >= members || MembersOf(pattern).empty()) continue;
-    // If another set is here, too, these are files of it; which set counts is for whoever reads them to say.
-    const Uuid uuid = NewestOf(pattern).uuid;
+    if (!found_.contains(pattern) || SeenOf(pattern).empty()) continue;
+    SetVersion version = NewestOf(pattern);
+    const auto& first = SeenOf(pattern).begin()->second.peek;
+    if (MembersOf(pattern).empty() && first) version = {first->wall_time_ns, first->uuid, first->members};
+    if (2 * CountOf(pattern, version.uuid) > version.members) continue;
+    // If another set is here, too, these are files of it. The engine decides which set counts.
     const bool mixed = std::ranges::any_of(MembersOf(pattern), [&](const auto& one) {
       const auto& peek = one.second.peek;
-      return peek && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid != uuid;
+      return peek && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid != version.uuid;
     });
     if (mixed) continue;
-    const auto home = HomeOfStray(pattern, reach);
+    const auto home = HomeOfStray(pattern, version.uuid);
     const auto directory_of = [](const std::string& one) { return DirectoryOf(ExpandPattern(one, 0)); };
     if (home && directory_of(*home) != directory_of(pattern)) strays.emplace(pattern, *home);
   }
   for (const auto& [pattern, home] : strays) {
-    for (const auto& [rank, member] : MembersOf(pattern)) {
+    for (const auto& [rank, member] : SeenOf(pattern)) {
       if (member.peek) troubles_.push_back(TellStray(member, home));
     }
     found_.erase(pattern);
@@ -420,8 +450,8 @@ void Survey::DropStrays(bool reach) {
   }
 }
 
-// Names are copied before the directory is forgotten. The tree may be larger than memory, so at most one directory of
-// each level is held.
+// Copies the names before it discards the directory. The tree may be larger than memory, so at most one directory of each
+// level is held.
 Status Survey::Walk(const std::string& path, bool hidden, const std::function<void(Directory&)>& visit) {
   Directory& directory = At(path);
   auto names = directory.Names();
@@ -435,7 +465,7 @@ Status Survey::Walk(const std::string& path, bool hidden, const std::function<vo
   for (const std::string& below : below_it) {
     const auto stat = fs_.Stat(below, /*follow=*/false);
     if (!stat.ok() || stat->type != FileStat::Type::kDirectory) continue;
-    // Something that vanished meanwhile is no trouble.
+    // A directory that vanished meanwhile is no error.
     if (Status walked = Walk(below, hidden, visit); !walked.ok() && walked.code() != Code::kNotFound) {
       troubles_.push_back(walked);
     }
@@ -443,8 +473,8 @@ Status Survey::Walk(const std::string& path, bool hidden, const std::function<vo
   return Status::Ok();
 }
 
-// Directories are listed only for components with a star or a placeholder. For the last component, names of sidecars
-// count as names of their data files, so that lost members are found.
+// Lists directories only for components with a star or a placeholder. For the last component, the name of a sidecar counts
+// as the name of its data file, so that lost members are found.
 Status Survey::WalkPattern(const std::vector<std::string>& components, std::size_t depth, const std::string& directory,
                            const std::string& resolved, std::optional<std::uint32_t> rank, std::vector<Match>& out) {
   const std::string& component = components[depth];
@@ -459,13 +489,13 @@ Status Survey::WalkPattern(const std::vector<std::string>& components, std::size
   if (component.find('*') == std::string::npos && !HasRankPlaceholder(component)) {
     const std::string name = ExpandPattern(component, 0);
     const Status looked = last ? fs_.Stat(JoinPath(directory, name)).status() : Status::Ok();
-    // Behind a link that is not followed there may be members, too. One such link tells of all.
+    // There may be members behind a link that is not followed. One such link is reported for all.
     if (looked.code() == Code::kIo && troubles_.empty() && fs_.ReadLink(directory).ok()) troubles_.push_back(looked);
     if (!looked.ok() && !IsThere(JoinPath(directory, name))) return Status::Ok();
     return step(name, component, rank);
   }
   const auto stat = fs_.Stat(directory.empty() ? "." : directory);
-  // A directory that cannot be looked into may hold members. Do not take it for empty.
+  // A directory that cannot be listed may have members, so it does not count as empty.
   if (stat.status().code() == Code::kIo) troubles_.push_back(stat.status());
   if (!stat.ok() || stat->type != FileStat::Type::kDirectory) return Status::Ok();
   Directory& here = At(directory.empty() ? "." : directory);
@@ -493,16 +523,18 @@ Result<std::vector<Survey::Match>> Survey::MatchesOf(const std::string& pattern)
 
 std::optional<std::string> Survey::OtherSetOf(const Match& match, const std::optional<Peek>& peek) {
   if (!peek || !peek->committed || peek->kind != DatasetKind::kSet) return std::nullopt;
-  // If members exchanged their sidecars, or took them along, the rank is another one than that of the name.
+  // If members exchanged their sidecars, or took them along, the recorded rank differs from that of the name.
   auto recorded = PatternFromTail(match.path, peek->name, peek->rank);
   if (!recorded) recorded = PatternFromTail(match.path, peek->name);
   return recorded && !MeansTheSame(*recorded, match.resolved) ? recorded : std::nullopt;
 }
 
-// If whole sets were renamed, sidecars record other names. If no member that is matched is one of a set of the pattern that was given,
-// that pattern must give each its rank.
+// If whole sets were renamed, their sidecars record other names. If no matched member is of a set of the given pattern, that
+// pattern must give each member its recorded rank, or be the present name of their set: some members may be beside a sidecar that
+// somebody copied there.
 std::set<std::string> Survey::RenamedSetsIn(const std::vector<Match>& matches) {
   std::set<std::string> others;
+  std::set<Uuid> asked;
   std::size_t members = 0;
   for (const Match& match : matches) {
     const auto peek = match.rank && IsThere(match.path) ? PeekFor(match.path) : std::nullopt;
@@ -512,17 +544,25 @@ std::set<std::string> Survey::RenamedSetsIn(const std::vector<Match>& matches) {
       continue;
     }
     ++members;
-    if (*match.rank != peek->rank) others.insert(PatternOfRenamed(match.path, *peek).value_or(PatternBeside(match.path, peek->name)));
+    if (*match.rank != peek->rank) {
+      others.insert(PatternOfRenamed(match.path, *peek).value_or(PatternBeside(match.path, peek->name)));
+    } else if (asked.insert(peek->uuid).second) {
+      const auto now = PatternOfRenamed(match.path, *peek);
+      if (now && MeansTheSame(*now, match.resolved)) return {};
+    }
   }
   return members > 1 ? others : std::set<std::string>();
 }
 
-// The sidecar of the file is lost. If no member that the pattern matches tells of it, it is a member of the set that does.
+// The sidecar of the file is lost, or was made for a member of a set of which no other member has a name of this pattern. If no member
+// that the pattern matches records the file, it is a member of the set that does.
 std::optional<std::string> Survey::ClaimantOf(const Match& match) {
-  if (PeekFor(match.path)) return std::nullopt;
+  const auto peek = PeekFor(match.path);
+  const bool came_alone = peek && peek->committed && peek->kind == DatasetKind::kSet && !HasOtherMember(match.resolved, *peek);
+  if (peek && !came_alone) return std::nullopt;
   const auto claimant = PatternOfSiblings(match.path);
-  if (!claimant || MeansTheSame(*claimant, match.resolved) || NewestOf(match.resolved).members > *match.rank) return std::nullopt;
-  return claimant;
+  if (!claimant || MeansTheSame(*claimant, match.resolved)) return std::nullopt;
+  return came_alone || NewestOf(match.resolved).members <= *match.rank ? claimant : std::nullopt;
 }
 
 // With stars, one pattern can match several sets: each way to replace the stars is a set.
@@ -540,13 +580,13 @@ Status Survey::AddPattern(const std::string& pattern) {
       by_set[starred ? match.resolved : pattern].push_back(match);
     }
   }
-  // A star may stand for a part of the rank, so the sets themselves are meant. Without one, nobody can tell what is meant.
+  // A star may match a part of the rank, so the sets themselves are meant. Without a star, it is not known what is meant.
   if (!others.empty() && !starred) return BelongToOthers(pattern, others);
   for (const std::string& other : others) {
     if (!by_set.contains(other)) LZY_RETURN_IF_ERROR(AddPattern(other));
   }
   for (const auto& [set, members] : by_set) {
-    // If all members of the name are gone, the set may have been renamed as a whole.
+    // If all members of this name are gone, the whole set may have been renamed.
     const bool all_gone =
         std::none_of(members.begin(), members.end(), [&](const Match& match) { return fs_.Stat(match.path).ok(); });
     if (all_gone && what_ == Resolve::kProtected && AddRenamed(members.front().path)) continue;
@@ -555,7 +595,7 @@ Status Survey::AddPattern(const std::string& pattern) {
   }
   if (!found_.empty()) return Status::Ok();
   if (IsThere(pattern)) return AddPath(pattern);  // a file whose name happens to look like a pattern
-  if (!troubles_.empty()) return Status::Ok();  // perhaps it matches what could not be looked into
+  if (!troubles_.empty()) return Status::Ok();  // it may match something in a directory that could not be listed
   return {
       Code::kInvalidArgument,
       fmt::format("pattern '{}' matches no file and no sidecar: %r stands for the rank in decimal, %04r for it padded "
@@ -576,7 +616,7 @@ Status Survey::AddGlob(const std::string& glob) {
     const bool mere_absence = added.code() == Code::kUnprotected || added.code() == Code::kInvalidArgument;
     if (!mere_absence) troubles_.push_back(added);
   }
-  // Files without sidecars are skipped like these, unless all of them are: then nobody else says so.
+  // Files without sidecars are skipped, too, unless all are without: then this is the error.
   const bool none = what_ == Resolve::kProtected && std::ranges::none_of(found_, [&](const auto& found) {
     return found.second.kind == DatasetKind::kSet || !SidecarOf(found.first).empty();
   });
@@ -587,7 +627,7 @@ Status Survey::AddGlob(const std::string& glob) {
   return found_.empty() && troubles_.empty() ? first_failure : Status::Ok();
 }
 
-// Looked up once for each pattern. A pattern that cannot be walked is a trouble, not an empty set.
+// Finds the members once for each pattern. A pattern that cannot be walked is an error, not an empty set.
 const std::map<std::uint32_t, Survey::Member>& Survey::MembersOf(const std::string& pattern) {
   auto [at, fresh] = surveyed_.try_emplace(pattern);
   if (!fresh) return at->second;
@@ -606,6 +646,13 @@ bool Survey::IsBesideItsFile(const Member& member) {
   return stat.ok() && member.peek && IsSameFile(*stat, member.peek->stamp);
 }
 
+// Later all that PATH leads to is in reach.
+void Survey::NoteReach() {
+  for (const std::string& pattern : set_patterns_) {
+    for (const auto& [rank, member] : MembersOf(pattern)) AddToReach(fs_, DirectoryOf(member.path));
+  }
+}
+
 SetVersion Survey::NewestOf(const std::string& pattern) {
   std::vector<SetClaim> claims;
   std::vector<const Member*> beside;
@@ -617,6 +664,12 @@ SetVersion Survey::NewestOf(const std::string& pattern) {
   }
   const bool several = std::ranges::any_of(claims, [&](const SetClaim& claim) { return claim.uuid != claims[0].uuid; });
   for (std::size_t i = 0; several && i < claims.size(); ++i) claims[i].same_file = IsBesideItsFile(*beside[i]);
+  if (several && sees_all_) {
+    std::vector<std::string> here;
+    for (const auto& [rank, member] : MembersOf(pattern)) here.push_back(member.path);
+    NoteReach();
+    MarkFromElsewhere(fs_, here, claims);
+  }
   const auto counts = WhichSetCounts(claims);
   return counts ? SetVersion{claims[*counts].wall_time_ns, claims[*counts].uuid, claims[*counts].members} : SetVersion{};
 }
@@ -631,7 +684,7 @@ std::vector<Leftover> Survey::FillMembers(DatasetRef& dataset, const SetVersion&
     const auto peek = PeekFor(path);
     if (!IsLeftover(rank, peek, newest, what_)) return false;
     if (peek->kind == DatasetKind::kSet) {
-      leftovers.push_back({path, SidecarOf(path), peek->members, fs_.Stat(path).ok(), named.contains(rank)});
+      leftovers.push_back({path, SidecarOf(path), peek->members, fs_.Stat(path).ok(), named.contains(rank), /*needless=*/false});
     }
     return true;
   });
@@ -639,7 +692,7 @@ std::vector<Leftover> Survey::FillMembers(DatasetRef& dataset, const SetVersion&
   return leftovers;
 }
 
-// Members that were exchanged are found by the hashes as damage or edits. This tells the user what really happened.
+// If members exchanged their names, the hashes show damage or edits. The hint says what really happened.
 void Survey::HintAtSwaps(DatasetRef& dataset) {
   for (const auto& [rank, path] : dataset.members) {
     const std::string real = FollowLink(fs_, path);

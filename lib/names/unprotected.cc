@@ -6,7 +6,7 @@
 
 namespace lzy {
 
-// A member of a set whose sidecar was lost belongs to the set all the same, and reports of the set tell of it.
+// A member whose sidecar is lost still belongs to its set, and reports about the set name it.
 Result<std::vector<std::string>> FindUnprotected(FileSystem& fs, const std::string& directory) {
   Survey survey(fs, Resolve::kProtected);
   std::vector<std::string> out;

@@ -1,5 +1,5 @@
 #pragma once
-// Which files of a directory nothing protects. Local to one process; nothing is written, no data are read.
+// Finds the unprotected files of a directory. Local to one process; nothing is written, no data are read.
 
 #include <string>
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace lzy {
 
-/// Regular files below `directory` that lzy-protect would protect and that have no sidecar: not hidden, nor below a hidden
-/// directory, and no member of a protected set. Sorted. Fails if `directory` cannot be listed; what cannot be listed below
-/// it is left out (ResolvePath reports it).
+/// Regular files below `directory` that lzy-protect would protect and that are not protected: no hidden files, nothing below
+/// hidden directories, and no members of protected sets. Sorted. Fails if `directory` cannot be listed. Directories below it
+/// that cannot be listed are left out (ResolvePath reports them).
 Result<std::vector<std::string>> FindUnprotected(FileSystem& fs, const std::string& directory);
 
 }  // namespace lzy

@@ -46,7 +46,8 @@ Result<Descriptor> FileWith(ByteSpan bytes) {
 /// The process, which does not outlive this.
 class Child {
  public:
-  // Nothing of the caller's environment but where libraries are: what is set there for a job is not for the helper.
+  // Keeps only the search paths of libraries from the caller's environment. Other variables are meant for the job, not for
+  // the helper.
   static Result<Child> Start(const Helper& helper, int request, int answer, int file) {
     std::vector<std::string> kept;
     for (const char* name : {"LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS"}) {
@@ -139,7 +140,7 @@ Status ReadAnswer(const Helper& helper, int from, FrameReader& reader, std::vect
 
 Status AskInto(const Helper& helper, const File& of, const MapRequest& request, FrameReader& reader,
                std::vector<std::uint8_t>* frames) {
-  // Descriptors from 10 on, so that none of them is in the way of those that the child gets.
+  // Uses descriptors from 10 on, so that they do not collide with those of the child.
   const auto above = [](int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 10)); };
   LZY_ASSIGN_OR_RETURN(const Descriptor asked, FileWith(EncodeRecord(request)));
   std::array<int, 2> ends{};
@@ -178,7 +179,7 @@ Answer Ask(const Helper& helper, const File& file, const MapRequest& request) {
   return answer;
 }
 
-// HDF5 begins at 0, 512, 1024, 2048, ...; what is before belongs to others.
+// HDF5 begins at 0, 512, 1024, 2048, ...; the bytes before belong to other programs.
 bool HasObjects(File& file) {
   std::array<std::uint8_t, kHdf5.size()> head{};
   constexpr std::uint64_t kMostUserBlock = std::uint64_t{1} << 40;
@@ -206,7 +207,7 @@ Status NameObjects(const Helper& helper, const File& file, const std::vector<Dam
     if (one->length == 0) continue;
     const Interval range{one->offset, one->offset + one->length};
     request.wanted.push_back(range);
-    // What was edited is right for its writer.
+    // Edited bytes are right for their writer.
     if (!one->repaired && !one->transient && !IsEdit(one->cause)) request.wrong.push_back(range);
   }
   if (request.wanted.empty()) return Status::Ok();

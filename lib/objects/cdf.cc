@@ -41,7 +41,7 @@ class Parser {
  public:
   Parser(const ObjectSource& source, bool trust) : source_(source), trust_(trust) {}
 
-  // What was read before it fails counts.
+  // If this fails, the part that was read before is kept.
   bool Header() {
     const auto magic = Bytes(4);
     if (!ok_ || !IsCdf(ByteSpan(reinterpret_cast<const std::uint8_t*>(magic.data()), 4))) return false;
@@ -136,13 +136,13 @@ class Parser {
 
   bool IsRefused(std::uint64_t offset, std::uint64_t length) const { return !trust_ && source_.IsWrong(offset, length); }
 
-  // Of a window of the file, which moves on.
+  // Reads from a window of the file, which moves on.
   std::string Bytes(std::uint64_t length) {
     if (!ok_ || at_ > source_.size || length > source_.size - at_ || IsRefused(at_, length)) ok_ = false;
     if (ok_ && (at_ < window_at_ || at_ + length > window_at_ + window_.size())) {
       window_.resize(std::min<std::uint64_t>(std::max<std::uint64_t>(length, kWindow), source_.size - at_));
       window_at_ = at_;
-      // An unreadable sector must not take what is before it along.
+      // An unreadable sector must not hide the bytes before it.
       if (!source_.read(at_, window_)) {
         window_.resize(length);
         ok_ = source_.read(at_, window_);
@@ -171,7 +171,7 @@ class Parser {
 void Parser::Tell(MapSink& sink) const {
   sink.SetFormat("cdf");
   const std::uint32_t header = sink.AddObject("/");
-  // The header, up to the entries of variables; also what could not be parsed, as far as is known where it begins.
+  // The header, up to the entries of variables. Includes a part that could not be parsed, if its beginning is known.
   const std::uint64_t head_end = variables_.empty() ? at_ : variables_.front().entry;
   if (head_end > 0) sink.AddExtent({.begin = 0, .length = head_end, .object = header});
   const bool broken = !ok_;
@@ -186,7 +186,7 @@ void Parser::Tell(MapSink& sink) const {
   if (record_variables == 1) {
     for (const Variable& variable : variables_) record_bytes = variable.has_records ? variable.bytes() : record_bytes;
   }
-  // Without all variables, the distance of records is not known.
+  // If variables are missing, the distance of records is not known.
   const bool knows_records = !broken && record_bytes > 0;
   std::uint64_t records = records_;
   if (streaming_ && knows_records) records = source_.size > first_record ? CeilDiv(source_.size - first_record, record_bytes) : 0;

@@ -7,11 +7,11 @@
 
 namespace lzy {
 
-/// Whether a file begins as a classic netCDF file does. `head`: its first 4 bytes.
+/// Whether a file begins like a classic netCDF file. `head`: its first 4 bytes.
 bool IsCdf(ByteSpan head);
 
-/// Adds what lies where: variables by their names with a leading '/', as in netCDF-4; "/" for the rest of the header.
-/// Parses up to the first byte that is wrong, unless `trust`. True if it came to the end, so that nothing is left out.
+/// Adds the objects and their extents. Variables have their names with a leading '/', as in netCDF-4; "/" is the rest of
+/// the header. Parses up to the first wrong byte, or all bytes if `trust`. True if all objects were added.
 bool MapCdf(const ObjectSource& source, bool trust, MapSink& sink);
 
 }  // namespace lzy

@@ -69,7 +69,7 @@ bool FrameWriter::IsWanted(const ObjectExtent& extent) const {
 void FrameWriter::AddExtent(const ObjectExtent& extent, bool shared) {
   if (!IsSound(extent) || !IsWanted(extent)) return;
   Object& object = objects_[extent.object];
-  // Only what is asked for is remembered: there is little of it.
+  // Only requested objects are kept: these are few.
   if (!wanted_.empty() || again_) {
     const bool fresh = told_extents_.emplace(extent.begin, extent.raw, extent.object).second;
     if (again_ && ((object.finished && !shared) || !fresh)) return;
@@ -88,7 +88,7 @@ void FrameWriter::AddExtent(const ObjectExtent& extent, bool shared) {
   ObjectExtent told = extent;
   told.object = object.number;
   pending_.push_back(told);
-  // Of what is asked for there is little, and the process may die at any time.
+  // Requested objects are few, and the process may die at any time.
   if (!wanted_.empty() || pending_.size() >= kExtentsInFrame) Flush();
   if (wanted_.empty() || extent.count > 1 || shared) return;
   auto at = std::ranges::upper_bound(wanted_, extent.begin, {}, &Interval::end);
@@ -132,7 +132,7 @@ Status FrameReader::Add(ByteSpan bytes) {
   return Status::Ok();
 }
 
-// Objects come in order, before what is said of them.
+// Objects come in order, before their extents.
 Status FrameReader::Frame(FrameTag tag, ByteSpan body) {
   if (ended_) return Malformed("something follows its end");
   switch (tag) {

@@ -1,8 +1,8 @@
 #pragma once
-// How the process that parses a file tells what it finds, piece by piece, so that what it told before it died counts. A
-// stored index of objects (docs/format.md) holds the same bytes.
+// The process that parses a file sends its answer in frames. If it crashes, the frames before the crash are usable. A
+// stored index of objects (docs/format.md) contains the same bytes.
 //
-// A frame is a byte that says what it is, the length of its body as u32, and its body, a record (base/record.h).
+// A frame has a byte with its kind, the length of its body as u32, and the body, a record (base/record.h).
 
 #include <cstdint>
 #include <functional>
@@ -20,28 +20,29 @@
 namespace lzy {
 
 enum class FrameTag : std::uint8_t {
-  kFormat = 1,  ///< a string
-  kObject = 2,  ///< number, name
-  kLayout = 3,  ///< number of an object, RawLayout
-  kExtents = 4, ///< many of ObjectExtent
-  kEnd = 5,     ///< bool: the map is complete
+  kFormat = 1,  ///< the name of the format
+  kObject = 2,  ///< number and name of an object
+  kLayout = 3,  ///< number of an object, and its RawLayout
+  kExtents = 4, ///< several ObjectExtent
+  kEnd = 5,     ///< whether the map is complete
 };
 
-/// What the parsing process is asked.
+/// The request to the parsing process.
 struct MapRequest {
   static constexpr std::uint32_t kVersion = 1;
   std::uint32_t version = kVersion;
-  /// Ranges of the file that are of interest; empty: all. Sorted and disjoint.
+  /// Only objects in these ranges of the file are wanted; empty: all objects. Sorted and disjoint.
   std::vector<Interval> wanted;
-  /// Ranges whose bytes are known to be wrong. Sorted and disjoint.
+  /// Ranges with wrong bytes. Sorted and disjoint.
   std::vector<Interval> wrong;
   LZY_FIELDS(version, wanted, wrong)
 };
 
-/// Writes frames of what meets `wanted`. Objects are numbered as they are added, and told when something of them is.
+/// Writes frames for the objects that have an extent in `wanted`. Objects are numbered in the order in which AddObject was
+/// called. An object is written together with its first wanted extent.
 class FrameWriter : public MapSink {
  public:
-  /// `write` gets whole frames. `wanted`: sorted and disjoint; empty: everything.
+  /// `write` receives complete frames. `wanted`: sorted and disjoint; empty: everything.
   FrameWriter(std::vector<Interval> wanted, std::function<void(ByteSpan)> write);
   void SetFormat(const std::string& format) override;
   std::uint32_t AddObject(const std::string& name) override;
@@ -49,8 +50,8 @@ class FrameWriter : public MapSink {
   void AddExtent(const ObjectExtent& extent, bool shared = false) override;
   void Finish(std::uint32_t object) override { objects_[object].finished = true; }
   bool HasEnough() const override;
-  /// The file will be parsed once more, with less care. Objects of the same names are the same objects; of those that are
-  /// finished, and of extents that were added, nothing more is told.
+  /// Call it before the file is parsed a second time, with fewer checks. Objects with the same names are the same objects.
+  /// Finished objects, and extents that were added before, are not written again.
   void BeginAgain();
   void End(bool complete);
 
@@ -68,23 +69,23 @@ class FrameWriter : public MapSink {
 
   const std::vector<Interval> wanted_;
   const std::function<void(ByteSpan)> write_;
-  IntervalSet covered_;  // of wanted_
+  IntervalSet covered_;  // the ranges of wanted_ that extents cover
   std::uint64_t wanted_bytes_ = 0, added_bytes_ = 0;
   std::vector<Object> objects_;
   bool again_ = false;
-  std::map<std::string, std::uint32_t> known_;  // once again_
+  std::map<std::string, std::uint32_t> known_;  // object of each name, after BeginAgain
   std::set<std::tuple<std::uint64_t, bool, std::uint32_t>> told_extents_;  // begin, raw, object
   std::uint32_t told_ = 0;
   std::vector<ObjectExtent> pending_;
 };
 
-/// Reads frames into a map, strictly.
+/// Reads frames into a map. Rejects malformed frames.
 class FrameReader {
  public:
   explicit FrameReader(ObjectMap& map) : map_(map) {}
-  /// The next bytes, cut anywhere. kCorrupt: what follows cannot be understood, either.
+  /// Adds the next bytes of the answer; frames may be cut at any byte. kCorrupt: do not add more bytes.
   Status Add(ByteSpan bytes);
-  /// kEnd was read.
+  /// True if kEnd was read.
   bool ended() const { return ended_; }
   bool complete() const { return complete_; }
 

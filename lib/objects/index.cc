@@ -44,7 +44,8 @@ Status WriteIndex(FileSystem& fs, const std::string& data_path, const IndexedCom
   const Hash hash = HashBytes(HashTag::kObjectIndex, 0, out.bytes());
   out.PutBytes(hash.bytes);
   const std::string text(out.bytes().begin(), out.bytes().end());
-  // Names of objects are for those who may read the data. The index has the group of this process, not that of the data.
+  // Names of objects are readable for users who may read the data. The index has the group of this process, not that of the
+  // data.
   constexpr std::uint32_t kAll = 0444;
   return ReplaceFile(fs, FindIndex(fs, data_path), text, (data.mode & kAll) == kAll ? 0644 : 0600);
 }

@@ -1,8 +1,8 @@
 #pragma once
-// The index of a protected file's objects (docs/format.md §15): a map that was taken when the file was right. So the names of
-// what is damaged are known even if the file's own metadata are destroyed.
+// The index of a protected file's objects (docs/format.md §15): a map of the intact file. It gives the names of damaged
+// objects even if the file's own metadata are destroyed.
 //
-// It holds nothing that is needed to repair anything. It counts only for the commit that it was made at.
+// Repairs do not need it. It is valid only for one commit.
 
 #include <cstdint>
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace lzy {
 
-/// Which commit of a dataset.
+/// Identifies a commit of a dataset.
 struct IndexedCommit {
   std::string uuid;  ///< as text, as in reports
   Hash root;
@@ -24,12 +24,12 @@ struct IndexedCommit {
   LZY_FIELDS(uuid, root)
 };
 
-/// Where the index of `data_path` is (IndexPath): by the name of its sidecar, which is another one than its own until the next
-/// commit if it was renamed.
+/// Path of the index of `data_path` (IndexPath), from the name of its sidecar. For a renamed file, this is the old name
+/// until the next commit.
 std::string FindIndex(FileSystem& fs, const std::string& data_path);
-/// `frames`: the answer to a request for everything (objects/ask.h). Replaces an older one.
+/// Stores an index, and replaces an older one. `frames`: the answer to a request for everything (objects/ask.h).
 Status WriteIndex(FileSystem& fs, const std::string& data_path, const IndexedCommit& commit, ByteSpan frames);
-/// A sealed map. kNotFound: there is none. kCorrupt: it is damaged, or of another commit.
+/// Reads a sealed map. kNotFound: there is no index. kCorrupt: it is damaged, or belongs to another commit.
 Result<ObjectMap> ReadIndex(FileSystem& fs, const std::string& data_path, const IndexedCommit& commit);
 
 }  // namespace lzy

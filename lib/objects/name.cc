@@ -15,7 +15,7 @@
 namespace lzy {
 namespace {
 
-/// What one rank tells the others.
+/// The names that one rank sends to the others.
 struct NamedHere {
   struct Entry {
     std::uint64_t number = 0;  ///< in report.damage
@@ -59,7 +59,7 @@ std::vector<std::string> NameObjects(const Context& context, const std::string& 
   std::vector<std::string> missing;
   const auto files = DamagedFiles(report);
   if (files.empty()) return missing;
-  // Which of the files this rank can name something in. On shared storage, ranks take turns.
+  // The files in which this rank can name objects. On shared storage, ranks take turns.
   std::vector<std::uint8_t> sees;
   for (const auto& [path, damage] : files) sees.push_back(OpenWithObjects(context.fs, path).ok() || context.fs.Stat(FindIndex(context.fs, path)).ok());
   const auto all_see = AllGatherRecords(comm, sees);
@@ -75,7 +75,7 @@ std::vector<std::string> NameObjects(const Context& context, const std::string& 
     }
     const std::size_t turn = f++;
     if (ranks.empty() || ranks[turn % ranks.size()] != comm.rank()) continue;
-    // Edits may have moved what the index describes.
+    // Edits may have moved objects since the index was made.
     const bool edited = std::ranges::any_of(damage, [](const Damage* one) { return IsEdit(one->cause); });
     const auto index = edited ? Result<ObjectMap>(Status(Code::kNotFound, "")) : ReadIndex(context.fs, path, {report.uuid, report.root});
     const Status named = index.ok() ? Status::Ok() : NamesFromFile(context.fs, helper, path, damage);

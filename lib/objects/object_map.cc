@@ -34,7 +34,7 @@ bool MoveUpInside(Indices& at, const Indices& limits) {
   for (std::size_t d = 0; d < at.size(); ++d) {
     if (at[d] < limits[d]) continue;
     std::fill(at.begin() + static_cast<std::ptrdiff_t>(d), at.end(), 0);
-    // To the next index of the dimension before, which may be beyond its limit then.
+    // Goes to the next index of the previous dimension, which may then exceed its limit.
     while (d > 0 && ++at[d - 1] >= limits[d - 1]) at[--d] = 0;
     return d > 0;
   }
@@ -197,7 +197,7 @@ FoundObjects ObjectMap::Find(Interval range) const {
              hit.extent->begin + hit.to >= metadata.extent->begin + metadata.to;
     });
   };
-  // Of metadata, and of many chunks, each object is named once.
+  // Objects of metadata, and objects with many chunks, are named once.
   std::map<std::pair<std::uint32_t, bool>, bool> named;
   std::vector<DamagedObject> all;
   for (const Hit& hit : hits) {

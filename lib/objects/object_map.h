@@ -1,6 +1,6 @@
 #pragma once
-// Where in a file its objects lie, and which of them a range of bytes meets. What fills a map in is hostile: numbers may
-// be anything, so all arithmetic here is safe for all values.
+// The extents of objects in a file; finds the objects that overlap a range of bytes. The input may be hostile: numbers may
+// have any value, so all arithmetic here is safe for all values.
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace lzy {
 
-/// How the raw data of an object are stored.
+/// The layout of the raw data of an object.
 struct RawLayout {
   std::uint64_t element_size = 0;    ///< bytes; 0: not known
   std::vector<std::uint64_t> shape;  ///< elements; empty: one element
@@ -23,47 +23,47 @@ struct RawLayout {
   LZY_FIELDS(element_size, shape, chunk, filtered)
 };
 
-/// Bytes of one object that lie side by side, or in `count` pieces at equal distances, such as the records of a variable.
+/// Contiguous bytes of one object, or `count` pieces at equal distances, such as the records of a variable.
 struct ObjectExtent {
   std::uint64_t begin = 0;
   std::uint64_t length = 0;
-  std::uint32_t object = 0;  ///< as AddObject returned it
+  std::uint32_t object = 0;  ///< the result of AddObject
   bool raw = false;          ///< false: metadata
-  /// Raw data: index of the first element, in row-major order; of chunked data, index of the chunk, in row-major order.
+  /// Raw data: index of the first element; if chunked, index of the chunk. Both are in row-major order.
   std::uint64_t first = 0;
-  std::uint64_t stride = 0;  ///< from the begin of one piece to the next; not less than the length
+  std::uint64_t stride = 0;  ///< distance between the begins of two pieces; not less than the length
   std::uint64_t count = 1;
   bool operator==(const ObjectExtent&) const = default;
   LZY_FIELDS(begin, length, object, raw, first, stride, count)
 };
 
-/// What parsers tell of a file.
+/// Receives the results of a parser.
 class MapSink {
  public:
   virtual ~MapSink() = default;
-  /// "hdf5", "netcdf4" or "cdf". The last one counts.
+  /// "hdf5", "netcdf4" or "cdf". The last call counts.
   virtual void SetFormat(const std::string& format) = 0;
   /// Returns the number of the object.
   virtual std::uint32_t AddObject(const std::string& name) = 0;
-  /// Before the first extent of raw data.
+  /// Call it before adding the first extent of raw data.
   virtual void SetLayout(std::uint32_t object, const RawLayout& layout) = 0;
-  /// `shared`: other objects may have the same bytes.
+  /// `shared`: other objects may have extents with the same bytes.
   virtual void AddExtent(const ObjectExtent& extent, bool shared = false) = 0;
-  /// All of the object is known.
+  /// All extents of the object were added.
   virtual void Finish(std::uint32_t object) { (void)object; }
-  /// True if nothing that could be added would be of interest.
+  /// True if no further object or extent is wanted.
   virtual bool HasEnough() const { return false; }
 };
 
-/// What Find() found.
+/// The result of Find().
 struct FoundObjects {
   std::vector<DamagedObject> objects;
-  std::uint64_t left_off = 0;  ///< how many more there are
+  std::uint64_t left_off = 0;  ///< number of objects that the list does not have
 };
 
 class ObjectMap : public MapSink {
  public:
-  /// Objects that Find() lists at most; chunks of one object that it lists one by one.
+  /// The most objects that Find() lists; the most chunks of one object that it lists one by one.
   static constexpr std::size_t kMostObjects = 64;
   static constexpr std::size_t kMostChunks = 8;
 
@@ -72,9 +72,9 @@ class ObjectMap : public MapSink {
   void SetLayout(std::uint32_t object, const RawLayout& layout) override;
   void AddExtent(const ObjectExtent& extent, bool shared = false) override;
 
-  /// Everything was added: extents can be found now. `complete`: what no extent covers is unused.
+  /// Call it after the last extent; then Find() may be called. `complete`: bytes that no extent covers are unused.
   void Seal(bool complete);
-  /// What lies in [range.begin, range.end). After Seal().
+  /// Objects that overlap [range.begin, range.end). Call it after Seal().
   FoundObjects Find(Interval range) const;
 
   const std::string& format() const { return format_; }
@@ -93,15 +93,15 @@ class ObjectMap : public MapSink {
 
   std::string format_ = "hdf5";
   std::vector<Object> objects_;
-  std::vector<ObjectExtent> extents_;          // of one piece; sorted by their begins once sealed
-  std::vector<std::uint64_t> ends_;      // the largest end of the extents up to each
-  std::vector<ObjectExtent> repeated_;         // of several pieces
+  std::vector<ObjectExtent> extents_;          // extents of one piece; sorted by begin after Seal()
+  std::vector<std::uint64_t> ends_;      // largest end of this and all previous extents
+  std::vector<ObjectExtent> repeated_;         // extents of several pieces
   bool complete_ = false;
 };
 
-/// Whether the parts of an extent make sense: a range within 2^63 bytes, pieces that do not overlap.
+/// Whether an extent is valid: its range is within 2^63 bytes, and its pieces do not overlap.
 bool IsSound(const ObjectExtent& extent);
-/// The same of a layout: shape and chunk of the same rank, at most 32, chunks that are not empty.
+/// Whether a layout is valid: shape and chunk have the same rank, at most 32, and chunks are not empty.
 bool IsSound(const RawLayout& layout);
 
 }  // namespace lzy

@@ -1,5 +1,5 @@
 #pragma once
-// A file as parsers read it.
+// The view of a file for parsers.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace lzy {
 
 struct ObjectSource {
   std::uint64_t size = 0;
-  /// False if the bytes cannot be read, all of them.
+  /// Reads all of the bytes. False if any of them cannot be read.
   std::function<bool(std::uint64_t offset, MutableByteSpan to)> read;
-  /// Ranges whose bytes are known to be wrong. Sorted and disjoint.
+  /// Ranges with wrong bytes. Sorted and disjoint.
   std::vector<Interval> wrong;
 
   bool IsWrong(std::uint64_t offset, std::uint64_t length) const {

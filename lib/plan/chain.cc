@@ -14,7 +14,7 @@ constexpr std::size_t kMostStates = 600;
 
 struct NodeState {
   std::uint32_t size = 0;
-  std::uint32_t lost = 0;  ///< devices that failed on their own; 0 if the node is gone
+  std::uint32_t lost = 0;  ///< devices that failed alone; 0 if the node is gone
   bool gone = false;
   friend auto operator<=>(const NodeState&, const NodeState&) = default;
 };
@@ -57,7 +57,7 @@ void LoseDomain(DomainState& domain) {
   for (NodeState& node : domain.nodes) node = {node.size, 0, false};
 }
 
-/// The chain of one group. Loss leads back to state 0, so it is a transition that is counted.
+/// The chain of one group. A loss leads back to state 0, so it is a transition that is counted.
 class GroupChain {
  public:
   GroupChain(const PlanSystem& system, std::uint32_t parity, const GroupShape& shape, Company& company)
@@ -113,7 +113,7 @@ class GroupChain {
     if (from != to && rate > 0) rates_[{from, to}] += rate;
   }
 
-  /// All ways out of a state.
+  /// Adds all transitions from a state.
   void Leave(std::size_t i) {
     const State state = states_[i];  // a copy: states_ grows
     for (std::size_t d = 0; d < state.size(); ++d) {
@@ -151,7 +151,7 @@ class GroupChain {
       const bool together = common && then.by_common > m_;
       return Lose(i, rate, together ? company_.Share(then.nodes_gone, then.domains_gone, true) : 1);
     }
-    // The last parity is in use now: any block of the others that is bad already cannot be rebuilt.
+    // No parity is left: any block of the other devices that is already bad cannot be rebuilt.
     double bad = 0;
     if (then.lost == m_ && now.lost < m_) {
       bad = LatentProbability((then.size - then.lost) * system_.latent_rate, system_.scrub_hours, clears_);
@@ -161,7 +161,7 @@ class GroupChain {
     Move(i, Number(Sorted(std::move(to))), rate * (1 - bad));
   }
 
-  // A restore reads all devices that are left. If there is no parity to spare, each bit of them must be readable.
+  // A restore reads all devices that are left. If no parity is left, every bit of them must be readable.
   template <class Change>
   void Restore(std::size_t i, const State& state, Change change) {
     const Counts now = Count(state);
@@ -178,7 +178,8 @@ class GroupChain {
     Move(i, Number(Sorted(std::move(to))), repair_ * (1 - bad));
   }
 
-  // New bad blocks while there is no parity to spare; and, with one to spare, a second one in a row that has one.
+  // Adds losses by bad blocks: any new one if no parity is left; if one parity is left, a second one in a row that has one
+  // already.
   void LatentLosses(std::size_t i, const Counts& now) {
     const double left = now.size - now.lost;
     if (now.lost == m_) return Lose(i, left * system_.latent_rate, 1);
@@ -188,7 +189,7 @@ class GroupChain {
     Lose(i, left * (left - 1) * system_.latent_rate * system_.latent_rate * age / rows, 1);
   }
 
-  // States are taken out one after the other, from the last; what led through them leads on directly.
+  // Eliminates states one after the other, from the last. Transitions through an eliminated state become direct transitions.
   std::vector<double> Stationary() const {
     const std::size_t n = states_.size();
     std::vector<double> a(n * n, 0.0);
@@ -229,7 +230,7 @@ class GroupChain {
 
 }  // namespace
 
-// One after the other: what lzy does at once makes it faster than this.
+// Adds up the steps of a restore. lzy does some of them at once, so it is faster than this.
 double RestoreHours(const PlanSystem& s) {
   return s.replace_hours + s.bytes / s.read_rate + s.bytes / s.parity_rate + s.bytes * s.per_node / s.network_rate +
          s.bytes / s.write_rate;
@@ -241,12 +242,12 @@ double CommitHours(const PlanSystem& s, const PlanGroups& groups) {
          groups.overhead() * s.bytes / s.write_rate;
 }
 
-// The age A of the last clean read is the least of a uniform time and an exponential one: P(A > a) = (1 - a/S) e^-ca.
-// The result is 1 - E[e^-rA] = r * integral from 0 to S of e^-ra P(A > a) da.
+// The age A of the last clean read is the minimum of a uniform and an exponential time: P(A > a) = (1 - a/S) e^-ca. The
+// result is 1 - E[e^-rA] = r * integral from 0 to S of e^-ra P(A > a) da.
 double LatentProbability(double rate, double scrub, double clears) {
   if (rate <= 0) return 0;
   const double x = (rate + clears) * scrub;
-  // (1/x - (1 - e^-x)/x^2), of which the terms cancel for small x.
+  // 1/x - (1 - e^-x)/x^2; for small x these terms cancel.
   const double integral = x < 1e-4 ? 0.5 - x / 6 : 1 / x + std::expm1(-x) / (x * x);
   return rate * scrub * integral;
 }

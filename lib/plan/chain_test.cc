@@ -133,7 +133,7 @@ TEST(Chain, DomainsAreSpreadAsTheCommitSpreadsThem) {
   s.nodes_per_domain = 2;
   s.domain_rate = 1e-5;
   EXPECT_EQ(DealPlanGroups(s, 8, 1).worst_share, 1u);
-  // Two racks within an hour.
+  // Two racks fail within an hour.
   EXPECT_NEAR(Losses(s, 8, 1).system / (8 * 7 * 1e-10), 1, 1e-2);
   s.nodes_per_domain = 8;  // two racks only: groups of two keep them apart, but not with two parities
   EXPECT_EQ(DealPlanGroups(s, 8, 1).largest, 2u);

@@ -27,7 +27,7 @@ struct Axes {
   bool log_y = false;
 };
 
-// Fixed size; the axes cover all points.
+// A plot of fixed size; the axes cover all points.
 std::string Plot(const Axes& axes, const Series& series) {
   constexpr double kWidth = 560, kHeight = 320, kLeft = 80, kRight = 20, kTop = 34, kBottom = 50;
   const auto height = [&](double y) { return axes.log_y ? std::log10(std::max(y, 1e-30)) : y; };

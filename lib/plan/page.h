@@ -1,5 +1,5 @@
 #pragma once
-// The table of lzy-plan as one HTML page, with plots in SVG that need neither network nor scripts.
+// Writes the table of lzy-plan as one HTML page, with plots in SVG that need neither network nor scripts.
 
 #include <string>
 
@@ -7,10 +7,10 @@
 
 namespace lzy {
 
-/// `command`: what made the page, as a line for people.
+/// The page. `command`: the command line that made it, for people.
 std::string PlanPage(const PlanRequest& request, const PlanTable& table, const std::string& command);
 
-/// Text for HTML.
+/// Escapes text for HTML.
 std::string EscapeHtml(const std::string& text);
 
 }  // namespace lzy

@@ -35,7 +35,7 @@ std::optional<double> ParseHours(const std::string& text, bool zero) {
   if (!number || (number->first == 0 && !zero)) return std::nullopt;
   std::string_view unit = number->second;
   double factor = 1;
-  // As vendors write it: "1.2Mh".
+  // Vendors write "1.2Mh".
   if (unit.size() == 2 && unit[0] == 'M' && unit[1] == 'h') factor = 1e6, unit.remove_prefix(1);
   const auto hours = UnitHours(unit);
   if (!hours) return std::nullopt;
@@ -46,7 +46,7 @@ std::optional<double> ParseFailureRate(const std::string& text) {
   if (text == "never") return 0;
   const auto number = NumberAndRest(text);
   if (number && number->second == "%/y") {
-    // A share of all that are in use: of those that fail, each is replaced.
+    // A share of the devices in use; each failed one is replaced.
     return number->first > 1000 ? std::nullopt : std::optional(number->first / 100 / kHoursAYear);
   }
   const auto mean = ParseHours(text);

@@ -12,7 +12,7 @@
 namespace lzy {
 namespace {
 
-/// A simulation with more failures at a time than this would leave the range in which losses have a single cause.
+/// With more failures at a time than this, losses in the simulation would have several causes at once.
 constexpr double kMostLostAtATime = 0.05;
 constexpr double kMostSigmas = 3;
 
@@ -29,9 +29,9 @@ Cost CheckpointCost(const PlanSystem& s, double cost, double restart, double fai
   return {best, CheckpointOverhead(best, cost, restart, mtbf)};
 }
 
-/// How much higher rates must be so that the simulation sees enough losses: the least power of two, if one suffices.
+/// The factor for the rates with which the simulation sees enough losses: the least power of two, if one is enough.
 Result<double> ChooseFactor(const PlanSystem& s, const PlanGroups& groups, Company& company, const SimulationLimits& limits) {
-  // Devices of a group that are lost at a time, as a mean.
+  // The mean number of devices of a group that are lost at the same time.
   const double per_device = s.device_rate + s.node_rate + (s.nodes_per_domain == 0 ? 0 : s.domain_rate);
   const double lost = groups.largest * per_device * RestoreHours(s);
   const double most = std::max(1.0, lost > 0 ? kMostLostAtATime / lost : 1);
@@ -75,7 +75,7 @@ Result<PlanRow> MakeRow(const PlanRequest& request, const PlanGroups& groups) {
   row.restore_hours = RestoreHours(s);
   row.commit_hours = CommitHours(s, groups);
 
-  // A job that lost no device reads its checkpoint; otherwise it restores that first.
+  // After a failure, a job that lost no device reads its checkpoint; otherwise it restores the checkpoint first.
   const double failures = s.ending_rate();
   const double losing = failures > 0 ? s.losing_rate() / failures : 0;
   const Cost cost = CheckpointCost(s, row.commit_hours, s.bytes / s.read_rate + losing * row.restore_hours, failures);
@@ -124,8 +124,8 @@ PlanWithout MakeWithout(const PlanSystem& s) {
   return out;
 }
 
-// The least space that reaches the target; of equal ones the safest. If none does: the safest, and of equal ones the
-// least space.
+// Recommends the row with the least space that reaches the target; of equal ones, the safest. If none reaches it, the
+// safest; of equal ones, the one with the least space.
 void Recommend(const PlanRequest& request, PlanTable& table) {
   const auto better = [&](const PlanRow& a, const PlanRow& b) {
     const bool reaches_a = a.loss_year <= request.target, reaches_b = b.loss_year <= request.target;
@@ -151,7 +151,7 @@ void Recommend(const PlanRequest& request, PlanTable& table) {
 }  // namespace
 
 bool Comparison::agrees() const {
-  // A Poisson number with a small mean has a long tail: one loss more is always within chance.
+  // A Poisson distribution with a small mean has a long tail: one loss more may always be chance.
   const double least = std::max(1.0, kMostSigmas * std::sqrt(expected));
   return std::abs(static_cast<double>(losses) - expected) <= least;
 }

@@ -11,13 +11,13 @@
 namespace lzy {
 namespace {
 
-/// What happens later. An event whose ticket is not current any more has been overtaken, and counts nothing.
+/// A future event. If its ticket is not the current one, the event is void.
 struct Later {
   double time = 0;
   enum Kind : std::uint8_t { kDevice, kNode, kDomain, kBadBlock } kind = kDevice;
   std::uint32_t what = 0;
   std::uint32_t ticket = 0;
-  friend bool operator<(const Later& a, const Later& b) { return a.time > b.time; }  // the first is on top
+  friend bool operator<(const Later& a, const Later& b) { return a.time > b.time; }  // the earliest is on top
 };
 
 class Simulation {
@@ -44,7 +44,7 @@ class Simulation {
   SimulatedLosses Run(double window_share, double interval) {
     const double devices = s_.devices * s_.device_rate, nodes = s_.nodes() * s_.node_rate;
     const double domains = s_.domains() * s_.domain_rate;
-    // Bad blocks that meet an older one in their row are thinned out of all bad blocks; see Meet.
+    // Draws candidates of bad blocks that meet an older one in their row; Meet rejects some of them.
     const double rows = std::max(1.0, s_.bytes / s_.block_bytes);
     const double meet_bound = std::min(1.0, s_.latent_rate * s_.scrub_hours * g_.largest / rows);
     const double meetings = g_.parity == 0 ? s_.devices * s_.latent_rate : s_.devices * s_.latent_rate * meet_bound;
@@ -66,7 +66,7 @@ class Simulation {
         continue;
       }
       ++out_.events;
-      // A failure between the first write and the commit loses what was written, if nothing else is lost by it.
+      // A failure between the first write and the commit loses the new data, whatever else it loses.
       out_.in_window += window_share > 0 && std::fmod(now_, interval) < window_share * interval;
       if ((which -= devices) < 0) {
         LoseDevice(Below(s_.devices));
@@ -91,7 +91,7 @@ class Simulation {
     return node_lost_[node] || (s_.nodes_per_domain != 0 && domain_lost_[node / s_.nodes_per_domain]);
   }
 
-  // Counts each group once, although several of its devices may be touched by one event.
+  // Marks each group once, even if one event touches several of its devices.
   void Touch(std::uint32_t g) {
     if (marked_[g]) return;
     marked_[g] = true;
@@ -127,7 +127,7 @@ class Simulation {
     const std::uint32_t end = std::min(s_.nodes(), (domain + 1) * s_.nodes_per_domain);
     for (std::uint32_t v = domain * s_.nodes_per_domain; v < end; ++v) each(v);
   }
-  // A node takes over the restores of its devices, and a domain those of its nodes.
+  // The restore of a node replaces those of its devices, and the restore of a domain those of its nodes.
   void TakeNode(std::uint32_t node) {
     DevicesOf(node, [&](std::uint32_t d) {
       ++touches_;
@@ -175,7 +175,7 @@ class Simulation {
     }
   }
 
-  // The restored devices had to be read together with all others of their groups.
+  // To restore the devices, all other devices of their groups were read.
   template <class All>
   void EndRestore(All all) {
     std::vector<std::uint32_t> failed;
@@ -183,7 +183,7 @@ class Simulation {
       all([&](std::uint32_t d) {
         const std::uint32_t g = g_.group_of[d];
         if (!device_lost_[d] || lost_in_[g] != g_.parity || marked_[g]) return;
-        Touch(g);  // one reading for all its devices
+        Touch(g);  // one read for all its devices
         const double bits = 8 * s_.bytes * static_cast<double>(g_.groups[g].size() - lost_in_[g]);
         if (Uniform() < -std::expm1(bits * std::log1p(-s_.read_error_bit))) failed.push_back(g);
       });
@@ -191,7 +191,7 @@ class Simulation {
     all([&](std::uint32_t d) { Give(d); });
     for (const std::uint32_t g : touched_) {
       cleared_[g] = now_;
-      ++ticket_[g];  // there is parity to spare again
+      ++ticket_[g];  // parity is left again
       marked_[g] = false;
     }
     touched_.clear();
@@ -200,7 +200,7 @@ class Simulation {
     for (const std::uint32_t g : failed) Renew(g);
   }
 
-  // After failures: which groups are lost, and which have no parity to spare now.
+  // After failures: judges which groups are lost, and which have no parity left.
   void Judge() {
     bool any = false;
     for (const std::uint32_t g : touched_) {
@@ -226,7 +226,7 @@ class Simulation {
     return std::min(scrubbed, now_ - cleared_[g]);
   }
 
-  // Somebody brings the data of a lost group back from elsewhere, and all its devices.
+  // The data of a lost group come back from elsewhere, on new devices.
   void Renew(std::uint32_t g) {
     for (const std::uint32_t d : g_.groups[g]) {
       ++device_ticket_[d];
@@ -237,8 +237,9 @@ class Simulation {
     cleared_[g] = now_;
   }
 
-  // A new bad block. Without parity it is a loss. With one more parity than losses it is one if its row has a bad block
-  // already. Candidates come at a rate that is at least as high as that of such blocks; this keeps the right share.
+  // A new bad block. Without parity it is a loss. If one more parity than lost devices is left, it is a loss if its row has
+  // a bad block already. Candidates come at a rate that is not lower than that of such blocks; this function accepts the
+  // right share.
   void Meet(double rows, double bound) {
     const std::uint32_t d = Below(s_.devices), g = g_.group_of[d];
     if (device_lost_[d] || lost_in_[g] + 1 < g_.parity || lost_in_[g] > g_.parity) return;

@@ -1,8 +1,8 @@
 #pragma once
-// The probability of loss by simulation: every device, with the groups that the placement code dealt.
+// Computes the probability of loss by a simulation of every device, with the groups that the placement code makes.
 //
-// It shares nothing with the chain (chain.h) but the description of the machine. Losses are rare at real rates, so both
-// are compared at rates that are as many times higher as the simulation needs to see enough of them.
+// It shares nothing with the chain (chain.h) except the description of the machine. Losses are rare at real rates, so both
+// are compared at rates that are high enough for the simulation to see losses.
 
 #include <cstdint>
 
@@ -13,20 +13,21 @@ namespace lzy {
 
 struct SimulationLimits {
   std::uint64_t seed = 1;
-  std::uint64_t wanted_losses = 400;    ///< then it ends
-  std::uint64_t most_touches = 1'000'000;  ///< failures, and devices that they take along, before it ends
-  bool fixed_restores = false;          ///< every restore takes the same time; otherwise times are exponential
+  std::uint64_t wanted_losses = 400;    ///< the simulation ends after so many losses
+  std::uint64_t most_touches = 1'000'000;  ///< or after so many failures, including devices that fail with a node
+  bool fixed_restores = false;          ///< every restore takes the same time; false: times are exponential
 };
 
 struct SimulatedLosses {
-  double hours = 0;           ///< simulated
+  double hours = 0;           ///< simulated time
   std::uint64_t system = 0;   ///< events in which at least one group was lost
   std::uint64_t group = 0;    ///< groups that were lost
   std::uint64_t in_window = 0;  ///< failures between the first write and the commit
   std::uint64_t events = 0;   ///< failures
 };
 
-/// `window_share`: the part of the time in which data are not committed; `interval`: from one commit to the next, hours.
+/// Simulates the machine. `window_share`: the share of the time in which data are not committed. `interval`: hours from one
+/// commit to the next.
 SimulatedLosses Simulate(const PlanSystem& system, const PlanGroups& groups, double window_share, double interval,
                          const SimulationLimits& limits);
 

@@ -15,7 +15,7 @@ struct Case {
   std::string name;
   PlanSystem system;
   std::uint32_t n, m;
-  /// Besides chance: how far the chain may be off where several failures at a time are not rare, as a share.
+  /// The allowed error of the chain, besides chance, where several failures at a time are not rare; a share.
   double allowed = 0.02;
 };
 
@@ -23,7 +23,7 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << c.name;
 }
 
-// Rates so high that losses are seen; everything else as in a real machine.
+// Rates are so high that losses occur. Everything else is as in a real machine.
 PlanSystem Base() {
   PlanSystem s;
   s.devices = 64;
@@ -73,7 +73,7 @@ constexpr std::uint64_t kWanted = 500;
 constexpr std::uint64_t kWanted = 2000;
 #endif
 
-// Two programs that share the description only. Losses are a Poisson number; with 2,000 of them, its deviation is 2 %.
+// Two programs that share only the description. Losses are Poisson distributed; with 2,000 of them, the deviation is 2 %.
 TEST_P(SimulationAndChain, Agree) {
   const Case& c = GetParam();
   const PlanGroups groups = DealPlanGroups(c.system, c.n, c.m);
@@ -91,7 +91,8 @@ TEST_P(SimulationAndChain, Agree) {
 
 INSTANTIATE_TEST_SUITE_P(Machines, SimulationAndChain, testing::ValuesIn(Cases()), [](const auto& one) { return one.param.name; });
 
-// Engset: what is lost at a time depends on the mean time of a restore only, since each failure has its own.
+// Engset: the number of devices that are lost at a time depends only on the mean time of a restore, because each failure has
+// its own restore.
 TEST(Simulation, TheFormOfRestoreTimesHardlyMatters) {
   PlanSystem s = Base();
   s.device_rate = 4e-4;

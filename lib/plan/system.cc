@@ -15,7 +15,7 @@ constexpr int kCompanySamples = 300;
 constexpr int kMostTries = 3000;
 constexpr double kSmallProbability = 1e-9;
 
-/// Distinct values, and picks of them without order.
+/// Picks `count` of distinct `values`, without order.
 template <class Random>
 void PickFirst(std::vector<std::uint32_t>& values, std::size_t count, Random& random) {
   for (std::size_t i = 0; i < count; ++i) std::swap(values[i], values[i + random() % (values.size() - i)]);
@@ -69,7 +69,7 @@ PlanGroups DealPlanGroups(const PlanSystem& system, std::uint32_t n, std::uint32
 }
 
 GroupShape ShapeOf(const PlanSystem& system, const std::vector<std::uint32_t>& group) {
-  // Without domains, each node is one of its own; such a domain never fails.
+  // Without domains, each node is a domain of its own, which never fails.
   std::map<std::uint32_t, std::map<std::uint32_t, std::uint32_t>> members;
   for (const std::uint32_t d : group) {
     const std::uint32_t node = d / system.per_node;
@@ -89,7 +89,7 @@ const std::vector<std::uint32_t>& Company::Samples(std::uint32_t nodes, std::uin
   const auto [at, fresh] = samples_.try_emplace({{nodes, domains}, more_than_m});
   std::vector<std::uint32_t>& samples = at->second;
   if (!fresh || groups_.groups.empty()) return samples;
-  std::mt19937_64 random(20251125);  // the same table each time
+  std::mt19937_64 random(20251125);  // a fixed seed: the same table each time
   const std::uint32_t a_domain = system_.per_node * std::max(1u, system_.nodes_per_domain);
   for (int i = 0; i < kMostTries && samples.size() < kCompanySamples; ++i) {
     const std::uint32_t g = static_cast<std::uint32_t>(random() % groups_.groups.size());

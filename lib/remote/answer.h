@@ -1,5 +1,5 @@
 #pragma once
-// What a call (comm/calls.h) and its answer look like: a record asks, and some bytes and a record answer.
+// The format of a call (comm/calls.h) and its answer: a call is a record, an answer has some bytes and a record.
 //
 // remote/files and copy/remote use it.
 
@@ -11,8 +11,8 @@
 
 namespace lzy {
 
-/// Ends an answer that has `bytes` bytes at its beginning: with a record, and the length of the record. Returns the length
-/// of the whole. If the record does not fit, the answer is a record whose `status` says so.
+/// Ends an answer that has `bytes` bytes at its beginning: appends a record and its length. Returns the total length. If
+/// the record does not fit, the answer is a record with an error as its `status`.
 template <class Facts>
 std::size_t PutAnswer(MutableByteSpan answer, std::uint64_t bytes, const Facts& facts) {
   std::vector<std::uint8_t> record = EncodeRecord(facts);
@@ -55,9 +55,9 @@ CallHandler AnswerBy(std::function<std::size_t(ByteSpan call, MutableByteSpan an
           threads, most_answer};
 }
 
-/// Calls about `path`, and waits. The record of the answer goes to `facts`; returns the number of bytes before it, at the
-/// beginning of `answer`. Errors are those of the way, as `lost(status, path)` words them; that of the rank that was asked is in
-/// `facts`.
+/// Calls about `path`, and waits. Puts the record of the answer into `facts`, and returns the number of bytes before it, at
+/// the beginning of `answer`. The returned error concerns the communication, in the words of `lost(status, path)`. An error
+/// of the asked rank is in `facts`.
 template <class Call, class Lost, class Facts>
 Result<std::size_t> Ask(Caller& caller, int rank, const Call& call, const std::string& path, const Lost& lost, MutableByteSpan answer,
                         Facts& facts) {

@@ -30,7 +30,7 @@ constexpr std::size_t kMostAnswer = kMostBytes + kMostBeside;
 // Bytes that are hashed for one call at most, or one block.
 constexpr std::uint64_t kMostHashed = kMaxBlockSize;
 constexpr std::uint64_t kMostHashes = kMostBytes / sizeof(Hash);
-// Calls for hashes side by side at least: whoever waits needs no core.
+// The least number of concurrent calls for hashes: a waiting thread needs no core.
 constexpr unsigned kLeastAsking = 4;
 
 enum class FileCallKind : std::uint8_t { kStat, kList, kReadLink, kRealPath, kOpen, kStatOpen, kRead, kReadFromDevice, kNextData, kSync, kHash, kClose };
@@ -138,7 +138,7 @@ class FileServer {
     }
   }
 
-  // As many names as fit.
+  // Lists as many names as fit.
   Status List(const FileCall& asked, CallFacts& facts) {
     LZY_ASSIGN_OR_RETURN(const auto names, fs_.List(asked.path));
     facts.number = names.size();
@@ -195,7 +195,7 @@ class FileServer {
 
   FileSystem& fs_;
   const LeafKey* const key_;
-  std::mutex mutex_;  // for what follows
+  std::mutex mutex_;  // for the fields below
   std::uint64_t last_handle_ = 0;
   std::map<std::uint64_t, std::shared_ptr<File>> open_;
 };
@@ -207,7 +207,7 @@ class Asker {
  public:
   Asker(Caller& caller, int rank) : caller_(caller), rank_(rank) {}
 
-  /// Also what the rank says of it. `bytes` is valid until this thread asks again.
+  /// Also returns the facts about the file. `bytes` is valid until this thread asks again.
   Result<CallFacts> Ask(const FileCall& call, const std::string& path, ByteSpan* bytes = nullptr) const {
     thread_local AlignedBuffer buffer;
     CallFacts facts;
@@ -222,7 +222,7 @@ class Asker {
     facts.stat.device = Foreign(facts.stat.device);
     return facts;
   }
-  // Nobody waits for the answer.
+  // Does not wait for the answer.
   void Close(std::uint64_t handle) const {
     (void)NoThrow([&] {
       const auto answer = std::make_shared<AlignedBuffer>(kMostAnswer);

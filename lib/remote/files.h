@@ -1,9 +1,9 @@
 #pragma once
-// Files that only other ranks see: reading them through calls (comm/calls.h; docs/design/repair.md §9, "Files of other ranks").
+// Reads files that only other ranks see, through calls (comm/calls.h; docs/design/repair.md §9, "Files of other ranks").
 //
-// diff/ compares copies on two nodes by it, and mend/ takes blocks of a replica on another node. While all ranks are in
-// WithRemoteFiles, each answers others about what it sees itself, and whoever needs files of another rank has them as a
-// FileSystem. What travels is what is read. Bytes that need only be compared are hashed where they are (HashBlocks).
+// diff/ uses it to compare copies on two nodes, and mend/ to read blocks of a replica on another node. While all ranks are
+// in WithRemoteFiles, each answers calls about its own files, and a rank uses the files of another rank as a FileSystem.
+// Only bytes that are read are transferred. Bytes that only need to be compared are hashed on their own rank (HashBlocks).
 //
 // Nothing is ever changed: there are no calls that could.
 
@@ -24,12 +24,12 @@ namespace lzy {
 /// otherwise. Collective over context.comm; returns what RunWithCalls does.
 Status WithRemoteFiles(const Context& context, const std::function<void(Caller&)>& work);
 
-/// Files as rank `rank` sees them: its paths, its working directory. For reading only: what would change something is
-/// refused. Device numbers are others than those of any file seen here, so that no file is taken for one of this rank.
-/// kCorrupt does not come from the way: what cannot be proven there is kIo. `caller` must outlive it and its files.
+/// The files of rank `rank`, with its paths and its working directory. Read-only: changes are refused. Device numbers
+/// differ from those of all files on this rank, so that no file is mistaken for a local one. Errors of the communication
+/// are kIo, never kCorrupt. `caller` must outlive the result and its files.
 std::unique_ptr<FileSystem> FilesOf(Caller& caller, int rank);
 
-/// Which hashes of a file are wanted.
+/// Selects the hashes of a file.
 struct BlockHashing {
   std::uint64_t block_size = 0;  ///< at most kMaxBlockSize
   std::uint64_t size = 0;        ///< bytes of the file that count: the last block may be short
@@ -39,27 +39,27 @@ struct BlockHashing {
 };
 
 /// Hashes (data leaves) of blocks [first, first + count) of `file`. A file of another rank is hashed there, and only the
-/// hashes travel. Zeros stand for a block that the file does not have whole, or that cannot be read. `key`: that of this
-/// rank; of other ranks it is that of their options. Uses up to `threads` threads. `stop` may be empty.
+/// hashes are transferred. Zero for a block that is incomplete in the file, or cannot be read. `key` is the key of this
+/// rank; other ranks use the key in their options. Uses up to `threads` threads. `stop` may be empty.
 Result<std::vector<Hash>> HashBlocks(File& file, const BlockHashing& how, const LeafKey* key, std::uint64_t first, std::uint64_t count,
                                      unsigned threads, const std::function<bool()>& stop);
 
-/// Ranks that work on something, and those of a larger communicator that can only tell what they see. The workers have a
-/// communicator of their own; a worker runs the functions together with the other workers.
+/// Ranks that work on something (workers), and other ranks of a larger communicator that only answer calls. The workers
+/// have a communicator of their own; a worker calls these functions together with the other workers.
 class RemoteRanks {
  public:
   /// All ranks of `comm` work.
   explicit RemoteRanks(Communicator& comm) : all_(comm) {}
-  /// Only some of `all` work, of which `leader` is one. The others are in Serve.
+  /// Only some ranks of `all` work, one of them is `leader`. The others are in Serve.
   RemoteRanks(Communicator& all, int leader) : all_(all), leader_(leader), others_(true) {}
 
   /// Runs `work` as WithRemoteFiles does, over all ranks. Collective over the workers.
   Status Run(const Context& context, const std::function<void(Caller&)>& work);
-  /// Lets the others go. Collective over the workers; call it once, whatever happened.
+  /// Ends Serve on the other ranks. Collective over the workers; call it once, even after an error.
   Status End();
   /// For the others: answers until End. `context.comm` is `all`.
   static Status Serve(const Context& context, int leader);
-  /// Of all: for FilesOf.
+  /// This rank's number in `all`, for FilesOf.
   int rank() const { return all_.rank(); }
   int size() const { return all_.size(); }
 

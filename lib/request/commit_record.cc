@@ -34,7 +34,7 @@ std::string CommitRecord(const DatasetReport& report, std::optional<std::uint64_
       {"root", report.root.Hex()},
   };
   if (uncompared) line["bytes_not_compared"] = *uncompared;
-  // Paths are bytes; those that are not UTF-8 must not throw.
+  // Paths may contain any bytes. Those that are not UTF-8 must not throw.
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -50,7 +50,7 @@ Status CheckReportFile(const std::string& file) {
     close(fd);
     return Status::Ok();
   }
-  if (errno == ENXIO) return Status::Ok();  // a pipe that nobody reads yet
+  if (errno == ENXIO) return Status::Ok();  // a pipe without a reader
   if (errno != ENOENT) return refuse("open", errno);
   const std::string directory = DirectoryOf(file);
   if (faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return Status::Ok();
@@ -68,7 +68,7 @@ Status AppendCommitRecord(const std::string& file, const DatasetReport& report, 
   while (fd < 0 && errno == EINTR);
   if (fd < 0) return error("open");
   Status status;
-  // With O_APPEND, each write goes to the end of the file, whoever else writes there. Mostly in one piece, so that
+  // With O_APPEND, each write goes to the end of the file, even if others write there. Usually one write is enough, so
   // lines of several programs stay whole.
   for (std::size_t done = 0; done < line.size() && status.ok();) {
     const ssize_t put = write(fd, line.data() + done, line.size() - done);

@@ -1,8 +1,8 @@
 #pragma once
-// The option `report`: a line of JSON for every commit, whoever made it (docs/reference/options.md).
+// Option `report`: a line of JSON for every commit by any program (docs/reference/options.md).
 //
 // The tools and the layer call AppendCommitRecord after a commit, on one rank. Jobs may share a file. So a line is one
-// append, and nothing here takes a lock. If its record cannot be written, the commit stands all the same.
+// append, and no lock is taken. If the record cannot be written, the commit still counts.
 
 #include <cstdint>
 #include <optional>
@@ -13,8 +13,8 @@
 
 namespace lzy {
 
-/// One JSON object and a line feed. Valid whatever bytes the path has: those that are not UTF-8 are replaced.
-/// `uncompared`: bytes that option verify-writes could not compare; none: it was not asked to.
+/// One JSON object and a line feed. Bytes of the path that are not UTF-8 are replaced. `uncompared`: number of bytes that
+/// option verify-writes could not compare; nullopt without this option.
 std::string CommitRecord(const DatasetReport& report, std::optional<std::uint64_t> uncompared = std::nullopt);
 /// Whether lines can be appended to `file`, which is not made for that. kInvalidArgument says why not.
 Status CheckReportFile(const std::string& file);

@@ -1,8 +1,8 @@
 #pragma once
-// What every operation is given: where files and ranks are, the options, and whom to tell how far it is.
+// The arguments of every operation: file system, ranks, options, and the function that reports progress.
 //
-// Functions that take a Context are collective over its communicator unless they say otherwise: all ranks call them
-// with the same arguments (DatasetRef::members excepted) and get the same result. None throws, prints or exits.
+// Functions that take a Context are collective over its communicator unless they say otherwise: all ranks call them with
+// the same arguments (except DatasetRef::members) and get the same result. None throws, prints or exits.
 
 #include <cstdint>
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace lzy {
 
-/// One for each call of the engine. Where a function hands a part of its work to fewer ranks, it makes another Context
-/// with their communicator. Lives as long as the call. References must outlive it.
+/// One for each call of the engine. A function that gives a part of its work to fewer ranks makes another Context with
+/// their communicator. Lives as long as the call. References must outlive it.
 struct Context {
   FileSystem& fs;
   Communicator& comm;
@@ -23,7 +23,7 @@ struct Context {
   std::function<void(const char* phase, std::uint64_t done, std::uint64_t total)> progress = {};
   /// Polled between batches; when it returns true the operation stops cleanly with kInterrupted. May be empty.
   std::function<bool()> stop = {};
-  /// Whether ranks of one node may read each other's files, which spares them messages. False makes all go by messages.
+  /// Whether ranks of one node may read each other's files, so they need fewer messages. If false, all data go by messages.
   bool share_page_cache = true;
 };
 

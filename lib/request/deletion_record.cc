@@ -112,8 +112,8 @@ std::string DeletionsPath(const std::string& catalog) {
   return catalog + ".deleted";
 }
 
-// The file is opened anew for each note: a descriptor that stays open could be closed by the program, and its number
-// could become that of a file of the program.
+// Opens the file for each record: the program could close a descriptor that stays open, and reuse its number for another
+// file.
 Status AppendDeletion(const std::string& catalog, const DeletionRecord& record) {
   if (access(catalog.c_str(), F_OK) != 0) return Status::Ok();
   const std::string path = DeletionsPath(catalog);

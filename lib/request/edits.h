@@ -1,5 +1,5 @@
 #pragma once
-// What edits mean for a whole dataset. Pure.
+// Consequences of edits for the dataset as a whole. Pure.
 
 #include "request/report.h"
 
@@ -16,9 +16,9 @@ inline bool WaitsForACommit(const DatasetReport& report) {
   return edited;
 }
 
-/// True if `damage` is of the sidecar, or of the parity in it, of a member of a set, and that sidecar cannot be made again
-/// without data that were edited: those of the member itself, or those of others of which the lost parity was, if the edits
-/// cannot be taken back. The next commit makes it, or a repair that takes the edits back.
+/// True if `damage` concerns the sidecar of a member of a set, or the parity in it, and edits prevent making this lost
+/// sidecar again. Either data of the member were edited, or data of other members that its parity covered, and these edits
+/// cannot be undone. The next commit makes the sidecar again, or a repair that undoes the edits.
 inline bool WaitsForEdits(const DatasetReport& report, const Damage& damage) {
   if (report.kind != DatasetKind::kSet || damage.part == DamagePart::kData || damage.repaired) return false;
   bool edited = false, lost = false;
@@ -39,7 +39,7 @@ inline bool AnyRepairable(const DatasetReport& report) {
   return false;
 }
 
-/// True if only a commit can make what is damaged anew, or a repair that takes the edits back.
+/// True if only a commit, or a repair that undoes the edits, can make the damaged parts again.
 inline bool OnlyACommitHelps(const DatasetReport& report) {
   return WaitsForACommit(report) && !AnyRepairable(report);
 }

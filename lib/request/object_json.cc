@@ -10,7 +10,7 @@ namespace {
 using ObjectJson = nlohmann::ordered_json;
 using Indices = std::vector<std::uint64_t>;
 
-// HDF5 and netCDF have no more dimensions (H5S_MAX_RANK); classic netCDF has more only on paper.
+// HDF5 and netCDF have no more dimensions (H5S_MAX_RANK); classic netCDF allows more, but nobody uses them.
 constexpr std::size_t kMostDimensions = 1024;
 
 // The value of a field; null if there is none.

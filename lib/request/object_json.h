@@ -1,6 +1,6 @@
 #pragma once
-// Names of objects as JSON, in reports of tools and in the catalogue. docs/reference/tools.md "Names of what is damaged" must
-// name what is added here.
+// Names of objects as JSON, in reports of tools and in the catalogue. If you add a field, add it to docs/reference/tools.md
+// "Names of what is damaged", too.
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>

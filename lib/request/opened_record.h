@@ -1,9 +1,9 @@
 #pragma once
-// Which files a program opened for writing with MPI-IO, as the layer saw it, and why some of them are not protected. For
-// lzy-run, which makes an empty file, names it in a variable, and reads it when the program has ended.
+// Records of files that a program opened for writing with MPI-IO, and why some of them are not protected. For lzy-run,
+// which makes an empty file, names it in a variable, and reads it when the program has ended.
 //
-// A process that cannot append to the file (it may be on another machine) tells nothing. What lzy-run says of a file that
-// nobody told of is true all the same (tools/run/written.h).
+// A process that cannot append to the file, for example on another machine, records nothing. lzy-run's statements about
+// unrecorded files are still true (tools/run/written.h).
 
 #include <string>
 #include <vector>

@@ -72,8 +72,8 @@ bool ParsePowerOfTwo(const std::string& text, std::uint64_t least, std::uint64_t
   return true;
 }
 
-/// Parts between colons; empty text is an empty list, empty parts are refused. As in PATH, a name with a colon cannot
-/// be written.
+/// Splits text at colons; empty text is an empty list, empty parts are refused. As in PATH, a name with a colon cannot be
+/// written.
 bool ParseList(const std::string& text, std::vector<std::string>& to) {
   std::vector<std::string> parts;
   for (std::size_t at = 0; !text.empty() && at <= text.size();) {
@@ -102,9 +102,8 @@ std::string SizeText(std::uint64_t bytes) {
   return power == 0 ? NumberText(bytes) : fmt::format("{}{}", bytes, kLetters[power - 1]);
 }
 
-/// A secret that others may read is none, and one that they may write is theirs. The copy of the file is wiped; the
-/// key itself wipes what it keeps (LeafKey). The file is looked at through the descriptor, so it cannot be swapped
-/// between the check and the reading.
+/// A secret that others can read or write is not secret. The copy of the file is wiped; the key wipes its own memory
+/// (LeafKey). The file is examined through the descriptor, so it cannot be exchanged between the check and the read.
 bool ReadKey(const std::string& path, std::shared_ptr<const LeafKey>& to) {
   constexpr std::uint32_t kOthers = 0007;
   const auto file = PosixFileSystem().Open(path, OpenMode::kRead);
@@ -230,7 +229,7 @@ const Row kTable[] = {
     {{"key", "FILE", "seal datasets with the secret in FILE, and trust only datasets sealed with it",
       "a file of 16 bytes to 64K that you may read, and others may not (chmod o-rwx)"},
      {[](Options& o, const std::string& v) {
-        if (!ReadKey(v, o.key)) return false;  // an empty name, too: of a script whose variable is not set
+        if (!ReadKey(v, o.key)) return false;  // refuses an empty name, too: the variable of a script may be unset
         o.key_file = v;
         return true;
       },
@@ -277,7 +276,7 @@ std::string WhatThereIs(const std::string& name, std::string (*spelling)(const s
   return fmt::format("{} {}", meant.empty() ? "; there are" : meant + " There are", fmt::join(all, ", "));
 }
 
-// '*' in TO stands for what it stands for in FROM.
+// '*' in TO means the same text as in FROM.
 Status CheckDrains(const std::vector<std::string>& items) {
   for (const std::string& item : items) {
     const auto refuse = [&](const std::string& why) -> Status {
@@ -359,7 +358,7 @@ Status CheckOptions(const Options& options) {
     return refuse(fmt::format("parity: '{0}' is not accepted with group {1}: a number less than group (from 0 to {2})",
                               options.parity, options.group, options.group - 1));
   }
-  // A block size above the default stripe does without a stripe of its own: a unit is never less than a block.
+  // A block size above the default stripe needs no stripe option: a unit is never smaller than a block.
   const bool stripe_is_meant = !options.stripe_servers && (options.given.contains("stripe") || options.stripe != Options().stripe);
   const std::uint32_t block = ChooseBlockSize(options.block_size, kSmallBlocksUpTo + 1);
   if (stripe_is_meant && options.stripe < block) {

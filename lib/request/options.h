@@ -1,11 +1,11 @@
 #pragma once
 // The options of docs/reference/options.md. One table (options.cc) serves command lines, LZY_* variables and lzy_* info
-// hints, so an option is accepted, explained and refused in the same words everywhere.
+// hints, so an option has the same values and messages everywhere.
 //
 // Each source sets single values (SetOption): first the environment, then the command line of a tool, or the hints of a
-// file. CheckOptions compares the values with each other. From then on the options are constant, and Context has a
-// reference to them. Local: ranks may have different options. What all must agree on is compared where it is used: the
-// key in OpenDataset, the geometry in the commit of a set.
+// file. CheckOptions compares the values with each other. After that the options are constant, and Context has a reference
+// to them. Local: ranks may have different options. Values that all ranks must agree on are compared at their use: the key
+// in OpenDataset, the geometry in the commit of a set.
 //
 // To add an option: a field here, a row in the table, a line in docs/reference/options.md (docs/design/overview.md §15).
 
@@ -30,10 +30,10 @@ namespace lzy {
 struct Options {
   std::uint32_t parity = 1;
   std::uint32_t group = 8;
-  std::uint32_t block_size = kAutomaticBlockSize;  ///< ask ChooseBlockSize
+  std::uint32_t block_size = kAutomaticBlockSize;  ///< kAutomaticBlockSize: ChooseBlockSize chooses it
   std::uint64_t stripe = 1u << 20;
-  bool stripe_servers = false;  ///< stripe=servers: one server of the file system is one device, where it tells its layout
-  /// Not an option for users: what stripe=servers came to for one file, or what the file was committed with. None: its
+  bool stripe_servers = false;  ///< stripe=servers: one server of the file system is one device, if the file system reports stripes
+  /// Not an option for users: the result of stripe=servers for one file, or the geometry of its last commit. nullopt: the
   /// geometry does not follow from stripes.
   std::optional<ServerGeometry> by_servers;
   std::vector<std::string> set;
@@ -48,9 +48,9 @@ struct Options {
   bool verify_reads = false;
   bool verify_writes = false;
   bool set_sync = false;
-  /// What fails together with this process; empty: its processor name. Each rank's own.
+  /// Name of the failure domain of this process; empty: its processor name. Differs between ranks.
   std::string domain;
-  /// How what one rank tells the others travels; where ranks have different ones, that of the rank that tells.
+  /// Topology of broadcasts. If ranks have different ones, that of the root counts.
   TopologyChoice topology;
   bool summary = false;
   bool heal = false;
@@ -59,25 +59,25 @@ struct Options {
   bool compact = true;
   std::uint32_t timeout_seconds = 60;
   std::string report;
-  /// The file of the catalogue (catalog/); "off": none; empty: the default one.
+  /// Path of the catalogue (catalog/); "off": none; empty: the default path.
   std::string catalog;
-  /// What datasets are sealed with; null: with nothing.
+  /// Key that seals datasets; null: datasets are not sealed.
   std::shared_ptr<const LeafKey> key;
-  std::string key_file;  ///< what `key` was read from
+  std::string key_file;  ///< path of the file that contains `key`
   enum class Log { kError, kWarn, kInfo, kDebug } log = Log::kWarn;
 
-  /// Names of the options somebody set (SetOption records them): an existing dataset keeps its geometry but for these.
+  /// Names of the options that were set (by SetOption): only these change the geometry of an existing dataset.
   std::set<std::string> given;
 };
 
-/// One row of the table: what --help and error messages say of an option. `name` is as on the command line
-/// ("block-size"); LZY_BLOCK_SIZE and lzy_block_size follow from it. All text lives forever.
+/// One row of the table: the texts of one option for --help and error messages. `name` is the name on the command line
+/// ("block-size"); LZY_BLOCK_SIZE and lzy_block_size follow from it. All texts are string literals.
 struct OptionSpec {
   const char* name;
   const char* value;    ///< placeholder for help, e.g. "BYTES"; empty: on the command line the name alone switches it on
   const char* help;     ///< one line
-  const char* accepts;  ///< what is accepted, for error messages
-  const char* choices = "";  ///< the words that are accepted, separated by spaces, if these are (nearly) all there are
+  const char* accepts;  ///< accepted values, for error messages
+  const char* choices = "";  ///< accepted words, separated by spaces, if the option accepts (nearly) nothing else
 };
 /// All options, in the order of the documentation.
 std::span<const OptionSpec> OptionSpecs();
@@ -86,26 +86,26 @@ std::span<const OptionSpec> OptionSpecs();
 std::string EnvironmentName(const std::string& name);
 std::string HintName(const std::string& name);
 
-/// Sets one option from its text. kInvalidArgument names the option, the value and what is accepted; the option is
-/// called `spelled` then, the way the user wrote it (empty: "--name"). On an error `options` is unchanged.
+/// Sets one option from its text. kInvalidArgument names the option, the value and the accepted values. `spelled` is the
+/// option as the user wrote it (empty: "--name"). After an error `options` is unchanged.
 Status SetOption(Options& options, const std::string& name, const std::string& value, const std::string& spelled = "");
-/// What SetOption would take to set it so: "on", "64K", "a:b"; empty where that is an empty list or name.
+/// The text with which SetOption would set this value: "on", "64K", "a:b"; empty for an empty list or name.
 std::string OptionText(const Options& options, const std::string& name);
 /// The two patterns of an item of option drain, which is as CheckOptions accepts it.
 std::pair<std::string, std::string> DrainPatterns(const std::string& item);
-/// Checks values against each other (parity < group, stripe a power-of-two multiple of block-size, ...), and refuses
-/// what this version does not do.
+/// Checks values against each other (parity < group, stripe a power-of-two multiple of block-size, ...), and refuses values
+/// that this version does not support.
 Status CheckOptions(const Options& options);
-/// Applies every LZY_* variable set in the environment; unknown LZY_ variables that are not lzy's own are an error too.
-/// `getenv_like` is for tests; the default reads the process's environment. Only the latter can be asked for all its
-/// names, so only there unknown ones are found.
+/// Applies every LZY_* variable set in the environment. An unknown LZY_ variable that is not one of lzy's own is an error.
+/// `getenv_like` is for tests; the default reads the environment of the process. With `getenv_like`, unknown variables are
+/// not found, because it cannot list all names.
 Status ApplyEnvironment(Options& options, const std::function<const char*(const char*)>& getenv_like = nullptr);
 
-/// Whether `include` and `exclude` let the file `path` (absolute) through. A glob is held against the whole path, '*'
-/// matching slashes too, and against the file's name alone; exclude wins.
+/// Whether the options `include` and `exclude` select the file `path` (absolute). A glob may match the whole path ('*' also
+/// matches slashes) or only the name of the file. `exclude` takes precedence.
 bool IsSelected(const Options& options, const std::string& path);
 
-/// "64K" -> 65536; K M G T are powers of 1024. nullopt when it is not a size.
+/// "64K" -> 65536; K, M, G and T are powers of 1024. nullopt if `text` is not a size.
 std::optional<std::uint64_t> ParseSize(const std::string& text);
 /// 65536 -> "64 KiB", 65540 -> "64 KiB", 1536 -> "1.5 KiB": for people.
 std::string FormatSize(std::uint64_t bytes);

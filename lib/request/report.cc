@@ -18,13 +18,13 @@ constexpr int kInternal = 7;
 constexpr int kNoMemory = 8;
 constexpr int kStale = 9;
 
-/// From nothing wrong to the gravest: what a dataset is like, then what kept the tool from its work. A wrong path must
-/// not hide that data are lost.
+/// From harmless to gravest: first states of a dataset, then failures of the tool. A wrong path must not hide that data are
+/// lost.
 constexpr std::array kByGravity = {kIntact,       kNoSidecar,   kStale,       kDamaged,  kUsage,
                                    kBeyondRepair, kInputOutput, kWriteFailed, kNoMemory, kInternal};
 
-/// The name at the place of `value`, so names stand in the order of the enumerators. Values come from other processes,
-/// too, so none is taken for granted.
+/// The name at index `value`; names are in the order of the enumerators. Values may come from other processes, so the index
+/// is checked.
 template <class Enum, std::size_t kCount>
 const char* NameOf(Enum value, const std::array<const char*, kCount>& names) {
   const auto at = static_cast<std::size_t>(value);
@@ -59,9 +59,9 @@ const char* Name(StampNote note) {
   return NameOf(note, std::array{"none", "racy", "times-differ", "moved", "taken"});
 }
 
-// Written as switches without a default, so the compiler names the place for a new code. An unprotected dataset and one
-// whose sidecar is of no use are alike to a script: neither can be judged. A failure of ranks to talk is counted as
-// lzy's own, since no option or file is to blame.
+// Switches without a default, so the compiler reports a new code without a case. For a script, an unprotected dataset
+// equals one with an unusable sidecar, because neither can be judged. A failure of communication counts as lzy's own,
+// because no option or file is the cause.
 int ExitCodeOf(const Status& status) {
   switch (status.code()) {
     case Code::kOk:
@@ -92,7 +92,7 @@ int ExitCodeOf(const Status& status) {
   return kInternal;
 }
 
-// A failure outweighs the state, which is only what was known when it happened. A damaged dataset counts as intact once
+// A failure is graver than the state, which is only the knowledge before the failure. A damaged dataset counts as intact if
 // all of the damage is repaired.
 int ExitCodeOf(const DatasetReport& report) {
   if (!report.status.ok()) return ExitCodeOf(report.status);
@@ -122,7 +122,7 @@ bool IsGrave(int exit_code) {
 
 int CombineExitCodes(int a, int b) {
   const auto gravity = [](int code) {
-    // A code that is none of ours is as bad as a bug.
+    // An unknown code counts as a bug.
     const auto at = std::find(kByGravity.begin(), kByGravity.end(), code);
     return at == kByGravity.end() ? kByGravity.size() - 1 : static_cast<std::size_t>(at - kByGravity.begin());
   };

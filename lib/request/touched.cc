@@ -6,8 +6,8 @@
 
 namespace lzy {
 
-// The old last block changes with the size even if none of its bytes was written: a leaf covers the bytes up to the end
-// of the file, and no more.
+// If the size changes, the old last block changes even if none of its bytes was written, because its leaf covers the bytes
+// up to the end of the file.
 void AddResize(IntervalSet& touched, std::uint64_t old_size, std::uint64_t new_size, std::uint64_t block_size) {
   if (old_size != new_size) touched.Add({std::min(old_size, new_size) / block_size * block_size, std::max(old_size, new_size)});
 }
@@ -22,7 +22,7 @@ std::vector<Interval> TouchedBlocks(const IntervalSet& touched, std::uint64_t bl
   return set.intervals();
 }
 
-// A set that is whole has no intervals, so it is told apart from one that is empty.
+// A whole set has no intervals, so it must be distinguished from an empty one.
 Result<std::map<std::uint32_t, IntervalSet>> GatherTouched(Communicator& comm, const std::map<std::uint32_t, IntervalSet>& mine) {
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, mine));
   std::map<std::uint32_t, IntervalSet> united;

@@ -1,9 +1,9 @@
 #pragma once
-// What an epoch changed in a file, as ranges of bytes. The hooks collect it on each rank; the commit unites it.
+// The byte ranges of a file that an epoch changed. The hooks collect them on each rank; the commit unites them.
 //
-// Invariant: what is united is a superset of what the ranks wrote. A byte too many costs the encoding of a row. A byte
-// too few would leave old parity with new data. So a set that ran out of memory is whole, and one that ran out of room
-// has joined neighbours, gaps included.
+// Invariant: the union is a superset of what the ranks wrote. An additional byte costs the encoding of a row. A missing
+// byte would leave old parity for new data. So a set that ran out of memory is whole, and a set that reached its limit has
+// joined neighbours, with the gaps between them.
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace lzy {
 
-/// Adds what a change of size changes: the old last block, and everything between the old end and the new.
+/// Adds the blocks that a change of size changes: the old last block, and everything between the old end and the new.
 void AddResize(IntervalSet& touched, std::uint64_t old_size, std::uint64_t new_size, std::uint64_t block_size);
 
 /// The numbers of the blocks, of the first `blocks` of a file, that have touched bytes. Sorted and disjoint.

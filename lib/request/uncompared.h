@@ -11,7 +11,7 @@ namespace lzy {
 
 /// Why. Not persistent.
 enum class Uncompared : std::uint8_t {
-  kUnseen,   ///< it is not known what was written there: shared file pointers, views and buffers that are not followed
+  kUnseen,   ///< the written bytes are not known: shared file pointers, views and buffers that lzy cannot follow
   kMemory,   ///< no room in option memory
   kOverlap,  ///< written by several ranks, or by writes that were under way together: MPI does not define the bytes
   kCut,      ///< the file ended before them

@@ -7,11 +7,11 @@
 namespace lzy {
 namespace {
 
-// Bytes of the targets of one batch. Large enough that the latency of a collective call does not count. Small enough
-// that the buffers of two batches stay in the third-level cache.
+// Bytes of the targets of one batch. Large enough that the latency of a collective call does not matter. Small enough that
+// the buffers of two batches stay in the third-level cache.
 constexpr std::uint64_t kBatchBytes = 8u << 20;
 
-// Two batches have a send and a receive buffer each, so they take half of a small memory at most.
+// Two batches have a send and a receive buffer each, so they take at most half of a small memory.
 std::uint64_t BatchBudget(const RowPipelineSetup& setup) {
   return std::max<std::uint64_t>(setup.layout->block_size(), std::min(kBatchBytes, setup.memory / 8));
 }

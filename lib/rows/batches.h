@@ -1,10 +1,10 @@
 #pragma once
-// How rows are dealt to threads and to collective calls: pieces for each thread of a rank that works alone, batches
-// for ranks that add up together. Used by the row pipeline (rows/rows.cc) alone.
+// Deals rows to threads and to collective calls: pieces for the threads of a rank that works alone, batches for ranks that
+// add up together. Only the row pipeline (rows/rows.cc) uses this.
 //
-// Pure arithmetic on runs. Ranks with the same runs, option `memory` and communicator get the same batches, so they
-// make the same collective calls without asking each other. CutForThreads may differ from rank to rank, since it is
-// for work without communication.
+// Pure arithmetic on runs. Ranks with the same runs, option `memory` and communicator get the same batches, so they make
+// the same collective calls without messages. Results of CutForThreads may differ between ranks, because it is for work
+// without communication.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,10 +23,9 @@ constexpr std::uint64_t RoundUpWords(std::uint64_t bytes) {
 /// Bytes in a buffer for one target of a run: a block for each slice, rounded up.
 std::uint64_t TargetBytes(const Layout& layout, const RowRun& run);
 
-/// The runs whose targets one collective call brings to their owners, and where each target lies in the send buffer.
-/// The buffer has a part for each rank, in the order of ranks; a part has its owner's targets, in the order of runs.
-/// Ranks that own no target of the batch have an empty part. What a rank receives is its part. `runs` must outlive the
-/// batch.
+/// Runs whose targets one collective call sends to their owners, and the place of each target in the send buffer. The
+/// buffer has a part for each rank, ordered by rank; a part has the targets of its owner, in the order of runs. Ranks that
+/// own no target of the batch have an empty part. A rank receives its part. `runs` must outlive the batch.
 class Batch {
  public:
   /// Takes runs `begin` to `end` (not included) of `runs`.
@@ -59,7 +58,7 @@ class Batch {
 };
 
 /// Cuts the runs into pieces for ParallelFor. The targets of one piece for each thread fit into a quarter of the
-/// memory. There are about four pieces for each thread, so no thread has much left when the others are done. If memory
+/// memory. There are about four pieces for each thread, so all threads end at about the same time. If memory
 /// allows, a piece is not shorter than what is encoded at a time.
 std::vector<RowRun> CutForThreads(const RowPipelineSetup& setup, std::span<const RowRun> runs);
 

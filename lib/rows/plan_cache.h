@@ -1,9 +1,9 @@
 #pragma once
-// Which blocks of a row are read, and which are made from them: the plans of the row pipeline (rows/rows.h).
+// The plans of the row pipeline (rows/rows.h): which blocks of a row are read, and which are made from them.
 //
-// Making a plan inverts a matrix, so it costs O(k^3) (erasure/codec.h). Rows with the same losses share one. encode/
-// and mend/ ask a PlanCache for the plans of their rows, and hand runs of rows to the pipeline. Pure: no I/O, no MPI.
-// Positions are those of erasure/codec.h: [0, m) are parity, [m, n) are data.
+// Making a plan inverts a matrix, which costs O(k^3) (erasure/codec.h). Rows with the same losses share one. encode/ and
+// mend/ ask a PlanCache for the plans of their rows, and pass runs of rows to the pipeline. Pure: no I/O, no MPI. Positions
+// are those of erasure/codec.h: [0, m) are parity, [m, n) are data.
 
 #include <cstdint>
 #include <map>
@@ -18,7 +18,7 @@
 
 namespace lzy {
 
-/// Which positions of a row are read, and which are made. Immutable; shared by all runs that use it.
+/// Positions of a row that are read, and positions that are made. Immutable; shared by all runs that use it.
 struct RowPlan {
   std::vector<std::uint32_t> sources;  ///< positions; always k
   std::vector<std::uint32_t> targets;  ///< positions, ascending; none if m = 0 or if nothing is wanted
@@ -38,8 +38,7 @@ struct RowRun {
 /// Block rows of all `runs`.
 std::uint64_t CountRows(std::span<const RowRun> runs);
 
-/// Makes and keeps the plans that a set of rows needs. For one thread at a time. `layout` must outlive it; the plans
-/// may outlive both.
+/// Makes and keeps the plans for a set of rows. Not thread-safe. `layout` must outlive it; the plans may outlive both.
 class PlanCache {
  public:
   explicit PlanCache(const Layout& layout) : layout_(layout) {}

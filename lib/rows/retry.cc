@@ -47,7 +47,7 @@ std::string AgainText(std::uint64_t rows) {
                      rows == 1 ? "" : "s");
 }
 
-// The numbers in `wrong` refer to the runs of the latest attempt, `now`, not to those of the first.
+// The numbers in `wrong` refer to the runs of the latest attempt, `now`, not to those of the first attempt.
 Status UntilProven(Communicator& comm, std::span<const RowRun> runs, std::uint64_t& rows_again, const ExchangeFn& exchange) {
   Status status;
   std::vector<RowRun> again;
@@ -57,7 +57,7 @@ Status UntilProven(Communicator& comm, std::span<const RowRun> runs, std::uint64
     const Status done = exchange(now, wrong);
     if (status.ok()) status = done;
     LZY_ASSIGN_OR_RETURN(std::vector<RowRun> all_wrong, GatherWrong(comm, now, wrong, !status.ok()));
-    // A rank that failed leaves here, not before: the others would wait for it in GatherWrong.
+    // A rank that failed must take part in GatherWrong before it returns, because the others would wait for it.
     if (all_wrong.empty()) return status;
     if (times == kMostExchanges) return StaysWrong(all_wrong);
     rows_again += CountRows(all_wrong);

@@ -19,10 +19,10 @@
 namespace lzy {
 namespace {
 
-// Bytes of a file that are read at once past the page cache: nothing reads ahead there, and each reading may ask a server.
+// Bytes of a file that are read at once past the page cache. There is no read-ahead, and each read may ask a server.
 constexpr std::uint64_t kPastCachePiece = 1u << 20;
 
-// What one thread spent and read. `blocks` is kept here, so it is not allocated again for each piece.
+// Time and bytes of one thread. `blocks` is kept here to avoid an allocation for each piece.
 struct Effort {
   RowStats stats;
   Stopwatch watch;
@@ -31,8 +31,8 @@ struct Effort {
   void Spent(double& field) { watch.AddTo(field); }
 };
 
-// One call of ExecuteRows on one rank. Errors of local work go to Remember and do not end it: only the calls that all
-// ranks make decide where it ends. Alone, it stops at the first error.
+// One call of ExecuteRows on one rank. Errors of local work go to Remember and do not end the work: only calls that all
+// ranks make may end it. With a single rank, it stops at the first error.
 class Pipeline {
  public:
   Pipeline(const RowPipelineSetup& setup, const SourceFn& source, const TargetFn& target)
@@ -42,8 +42,8 @@ class Pipeline {
     });
   }
 
-  /// Every row is this rank's alone. One thread takes a run from its sources to its targets. So the targets are still
-  /// in that thread's cache when they are delivered.
+  /// This rank has all blocks of every row. One thread takes a run from its sources to its targets. So the targets are
+  /// still in that thread's cache when they are delivered.
   Status RunAlone(std::span<const RowRun> runs) {
     Guarded([&] {
       const std::vector<RowRun> pieces = CutForThreads(setup_, runs);
@@ -64,9 +64,9 @@ class Pipeline {
     return status_;
   }
 
-  /// Rows are of several ranks. While one batch is reduced, another thread delivers the batch before it and reads the
-  /// next, if there may be one. A rank that failed goes on taking part, so no rank waits for it. The callers check
-  /// what arrives against its leaf, or throw it away. EvenTurns allocates, so the ranks agree on how it went.
+  /// Rows with blocks of several ranks. While one batch is reduced, another thread (if allowed) delivers the previous batch
+  /// and reads the next. A rank that failed continues to take part, so no rank waits for it. The callers compare results
+  /// with their leaves, or throw them away. EvenTurns allocates memory, so the ranks agree on its status.
   Status RunTogether(std::span<const RowRun> all) {
     std::vector<RowRun> runs;
     LZY_RETURN_IF_ERROR(AgreeOn(*setup_.comm, [&] { runs = EvenTurns(setup_, all); }));
@@ -80,17 +80,16 @@ class Pipeline {
   const RowStats& stats() const { return stats_; }
 
  private:
-  // What a batch needs. There are two of these, which the batches use in turn.
+  // The buffers of a batch. There are two sets, which batches use in turn.
   struct Buffers {
     AlignedBuffer send;
     AlignedBuffer receive;
     XorChecks checks;
   };
 
-  // Fails only if no rank can go on. In step i, this thread reduces batch i, since only it may make MPI calls. The
-  // helper works on the other buffers: first it delivers batch i - 1 from them, then it fills them with batch i + 1.
-  // Without a helper, this thread does both after the reduction. Collective calls are made in the same order either
-  // way.
+  // Fails only if no rank can continue. In step i, this thread reduces batch i, because only this thread may call MPI. The
+  // helper thread works on the other buffers: first it delivers batch i - 1 from them, then it fills them with batch i + 1.
+  // Without a helper, this thread does both after the reduction. The order of collective calls is the same in both cases.
   Status RunBatches(std::span<const RowRun> runs) {
     LZY_RETURN_IF_ERROR(AgreeOn(*setup_.comm, [&] { Prepare(runs); }));
     if (!batches_.empty()) Contribute(0, setup_.threads);
@@ -118,8 +117,8 @@ class Pipeline {
     return Status::Ok();
   }
 
-  // Every rank sees the same runs, hence the same batches. All memory that a batch needs is allocated before the first
-  // one: an allocation that failed on one rank between two collective calls would be too late to agree on.
+  // Every rank has the same runs, hence the same batches. All memory for batches is allocated before the first one: between
+  // two collective calls, ranks could no longer agree on a failed allocation.
   void Prepare(std::span<const RowRun> runs) {
     batches_ = MakeBatches(setup_, runs);
     std::uint64_t largest = kLeastRoom;
@@ -131,16 +130,16 @@ class Pipeline {
     }
   }
 
-  // Runs a local phase. An exception becomes a remembered failure, because this rank must go on to the collective call
-  // that follows.
+  // Runs a local phase. An exception becomes a remembered failure, because this rank must make the collective call that
+  // follows.
   template <class Fn>
   void Guarded(const Fn& phase) {
     const Status done = NoThrow(phase);
     if (!done.ok()) Remember(done);
   }
 
-  // Reads this rank's sources of a batch, and makes its shares of all targets in the send buffer. A share has its CRC
-  // taken at once, while it is in the cache.
+  // Reads this rank's sources of a batch, and makes its shares of all targets in the send buffer. The CRC of a share is
+  // computed at once, while the share is in the cache.
   void Contribute(std::size_t index, unsigned threads) {
     const Batch& batch = batches_[index];
     Buffers& buffers = buffers_[index % 2];
@@ -158,9 +157,9 @@ class Pipeline {
     });
   }
 
-  // The two collective calls of a batch: the shares, then their check words. Both are made even if the first fails,
-  // and even if nothing is proven, so all ranks make the same calls. `turn_` counts exchanges, so words of an earlier
-  // one do not fit.
+  // The two collective calls of a batch: the shares, then their check words. Both are made even if the first fails, and
+  // even if nothing is proven, so all ranks make the same calls. `turn_` counts exchanges, so check words of an earlier
+  // exchange do not match.
   void Reduce(std::size_t index) {
     Effort effort;
     Buffers& buffers = buffers_[index % 2];
@@ -172,7 +171,7 @@ class Pipeline {
     Merge(effort, 1);
   }
 
-  // Hands over what arrived of a batch. A target's place in the receive buffer follows from its place in the send
+  // Delivers the received targets of a batch. A target's place in the receive buffer follows from its place in the send
   // buffer.
   void Deliver(std::size_t index, unsigned threads) {
     const Batch& batch = batches_[index];
@@ -187,8 +186,8 @@ class Pipeline {
     });
   }
 
-  // Delivers the slices of run `i` of which everything that this rank got is proven, in stretches as long as possible.
-  // Notes the others in wrong_. A slice counts as a whole: if one of its blocks is wrong, the row is made again.
+  // Delivers the slices of run `i` for which all blocks on this rank are proven, in pieces as long as possible. Adds the
+  // others to wrong_. If one block of a slice is wrong, the whole row is made again.
   template <class At>
   void DeliverProven(std::size_t index, std::size_t i, const At& at, Effort& effort) {
     const RowRun& run = batches_[index].runs()[i];
@@ -209,7 +208,7 @@ class Pipeline {
     }
   }
 
-  // Whether all blocks of a slice that this rank got are the sums of what all ranks contributed.
+  // True if all blocks of a slice on this rank are the sums of all contributions.
   template <class At>
   bool Proven(std::size_t index, std::size_t i, std::uint32_t slice, const At& at) const {
     if (!setup_.prove) return true;
@@ -224,7 +223,7 @@ class Pipeline {
     return true;
   }
 
-  // Buffers that threads use again, because first touches of new memory are slow (docs/performance/profiles.md).
+  // Buffers that threads reuse, because first touches of new memory are slow (docs/performance/README.md).
   AlignedBuffer TakeBuffer() {
     const std::lock_guard lock(mutex_);
     if (spare_.empty()) return AlignedBuffer();
@@ -239,8 +238,8 @@ class Pipeline {
 
   bool Mine(std::uint32_t device) const { return setup_.owner[device] == setup_.comm->rank(); }
 
-  // Puts the device's blocks of these slices into `blocks`, up to the first past its end, and returns how many bytes
-  // they are. They lie back to back in the stream, so one read gets them all.
+  // Puts the device's blocks of these slices into `blocks`, up to the first block past its end, and returns their size in
+  // bytes. They are consecutive in the stream, so one read gets them all.
   std::uint64_t BlocksOf(std::uint32_t device, bool parity, std::uint64_t unit_row, std::uint32_t first,
                          std::uint32_t slices, std::vector<RowBlock>& blocks) const {
     std::uint64_t length = 0;
@@ -255,12 +254,12 @@ class Pipeline {
   }
 
   // Reads this rank's sources of the run, piece by piece, and makes their share of target t at `at(t)`. Calls `note(t,
-  // slice)` when the share of a slice (from 0) is there. A piece of all sources fits a cache (Tuning), so what was
-  // read is still there when it is hashed and multiplied. If this rank has no sources, its shares are zeros.
+  // slice)` when the share of a slice (from 0) is complete. A piece of all sources fits a cache (Tuning), so the data are
+  // still there when they are hashed and multiplied. If this rank has no sources, its shares are zeros.
   template <class At, class Note>
   void Contribute(const RowRun& run, const At& at, const Note& note, Effort& effort) {
     const RowPlan& plan = *run.plan;
-    // The sources of the plan that are this rank's: their numbers in the plan, and their devices.
+    // The sources of the plan on this rank: their numbers in the plan, and their devices.
     std::vector<std::uint32_t> which;
     std::vector<std::uint32_t> devices;
     for (std::uint32_t s = 0; s < plan.sources.size(); ++s) {
@@ -302,9 +301,9 @@ class Pipeline {
     GiveBack(std::move(buffer));
   }
 
-  // Reads the device's blocks to `to`, zero-padded, and passes each to the source callback. False if there is nothing
-  // but padding, or if reading failed. Then the source counts as zeros, the sum is wrong, and the remembered failure
-  // says so.
+  // Reads the device's blocks to `to`, zero-padded, and passes each to the source callback. False if there is nothing but
+  // padding, or if reading failed. Then the source counts as zeros. After a failure the sum is wrong, and the remembered
+  // failure reports it.
   bool ReadPiece(const RowRun& run, std::uint32_t device, std::uint32_t first, std::uint32_t slices, std::uint8_t* to,
                  Effort& effort) {
     const bool parity = layout_.IsParity(device, run.unit_row);
@@ -340,7 +339,7 @@ class Pipeline {
     return true;
   }
 
-  // If all of the blocks are known, copies them to `to`, and marks them. If one is not, one read gets them all.
+  // Copies the blocks to `to` and marks them, if all of them are known. If one is not, one read gets them all.
   bool TakeKnown(std::uint32_t file, std::span<RowBlock> blocks, std::uint8_t* to) const {
     for (const RowBlock& one : blocks) {
       const ByteSpan bytes = setup_.known(file, one.place.index);
@@ -351,7 +350,7 @@ class Pipeline {
     return true;
   }
 
-  // Hands this rank's targets over. Target t is at `at(t)`. Positions below m are parity.
+  // Delivers this rank's targets. Target t is at `at(t)`. Positions below m are parity.
   template <class At>
   void Deliver(const RowRun& run, const At& at, Effort& effort) {
     const RowPlan& plan = *run.plan;
@@ -374,7 +373,7 @@ class Pipeline {
     failed_ = true;
   }
 
-  // Adds what one of `threads` threads spent, divided by their number. So the sum is a duration.
+  // Adds the times of one of `threads` threads, divided by their number. So the sum is a duration.
   void Merge(const Effort& effort, unsigned threads) {
     RowStats mine = effort.stats;
     mine /= threads;
@@ -423,7 +422,7 @@ Result<std::uint64_t> ReadWhole(File& file, std::uint64_t offset, MutableByteSpa
                                  file.path(), offset + got, offset + bytes.size())};
 }
 
-// The last Agree is the one place where all ranks learn of each other's local failures.
+// The last Agree is the only place where ranks learn about local failures of other ranks.
 Status ExecuteRows(const RowPipelineSetup& setup, std::span<const RowRun> runs, const SourceFn& source,
                    const TargetFn& target, RowStats& stats) {
   Pipeline pipeline(setup, source, target);

@@ -7,8 +7,8 @@
 namespace lzy {
 namespace {
 
-// A number that differs, but for chance, from those of other ranks and exchanges (the finalizer of SplitMix64). Every
-// rank can compute the tags of all.
+// A pseudo-random number that differs for other ranks and exchanges (the finalizer of SplitMix64). Every rank can compute
+// the tags of all.
 std::uint32_t TagOf(std::uint64_t rank, std::uint64_t turn) {
   std::uint64_t z = (turn << 24) + rank + 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -16,8 +16,8 @@ std::uint32_t TagOf(std::uint64_t rank, std::uint64_t turn) {
   return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 32);
 }
 
-// The tag is rotated by the block's place in its part, so words of neighbouring blocks cannot be mistaken for each
-// other. The sum of rotated tags is the rotated sum, so Proves needs only the sum.
+// The tag is rotated by the block's place in its part, so words of neighbouring blocks cannot be confused. The sum of
+// rotated tags is the rotated sum, so Proves needs only the sum.
 std::uint64_t Word(std::uint32_t crc, std::uint32_t tag, std::uint64_t place) {
   return std::uint64_t{crc} << 32 | std::rotl(tag, static_cast<int>(place % 32));
 }

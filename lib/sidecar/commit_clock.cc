@@ -4,13 +4,13 @@
 
 namespace lzy {
 
-// A real write, since the data get their times from real writes: setting the times to "now" takes the clock of the client
-// on some network file systems, and that of the server on others. A sync is not needed. POSIX says that a stat tells
-// the time that a write before it has marked; NFS and SMB clients flush what was written before they answer, and FUSE
-// forgets attributes at each write. A client that goes by its own clock does so for the data, too.
+// A real write, because the data get their times from real writes. Setting the times to "now" uses the clock of the client
+// on some network file systems, and that of the server on others. A sync is not needed: POSIX says that a stat returns the
+// time of a write before it; NFS and SMB clients flush writes before they answer, and FUSE forgets attributes at each
+// write. If a client uses its own clock, it does so for the data, too.
 //
-// The last byte of a sidecar is parity in most of them, so that no copy of the metadata is touched. It stays as it is:
-// whatever becomes of this write in a crash, the file says what it said.
+// The last byte of most sidecars is parity, so no copy of the metadata is changed. The byte keeps its value, so a crash
+// during this write does not change the content of the file.
 Result<std::int64_t> FileSystemClock(File& file, bool past_cache) {
   LZY_ASSIGN_OR_RETURN(const FileStat before, file.Stat());
   const std::uint64_t at = before.size == 0 ? 0 : before.size - 1;

@@ -1,5 +1,5 @@
-// Whether what a sidecar says about its dataset agrees with itself. Its hashes show that it is as it was written, not that
-// whoever wrote it was right, or honest: everything here is checked before anything relies on it.
+// Checks whether the contents of a sidecar are consistent. The hashes in a sidecar prove only that it is as written, not
+// that its writer was right, or honest. So everything is checked here before any code relies on it.
 
 #include "sidecar/contents.h"
 
@@ -20,7 +20,7 @@ bool Describes(const MemberRecord& record, const Superblock& sb) {
          record.parity_size == sb.parity_size && record.parity_root == sb.parity_root;
 }
 
-// The number of the sidecar's own file in the layout of what it describes.
+// The number of the sidecar's own file in its layout.
 Result<std::uint32_t> OwnFile(const SidecarContents& contents) {
   const Superblock& sb = contents.superblock;
   const InfoRecord& info = contents.info;

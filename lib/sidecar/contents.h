@@ -1,5 +1,5 @@
 #pragma once
-// Whether what a sidecar says about its dataset agrees with itself.
+// Checks whether the contents of a sidecar are consistent.
 
 #include "base/status.h"
 #include "geometry/layout.h"
@@ -7,10 +7,10 @@
 
 namespace lzy {
 
-/// The layout that a sidecar's contents describe; kCorrupt when they contradict themselves.
+/// The layout that the contents of a sidecar describe. kCorrupt if they contradict each other.
 Result<Layout> LayoutOf(const SidecarContents& contents);
-/// kCorrupt unless all that a sidecar says agrees: records, groups, layout, trees, and the path from its root to the
-/// dataset's. What was never committed says nothing.
+/// Returns kCorrupt unless all contents of a sidecar are consistent: records, groups, layout, trees, and the path from its
+/// root to that of the dataset. Returns ok for a sidecar that was never committed.
 Status CheckContents(const SidecarContents& contents);
 
 }  // namespace lzy

@@ -73,7 +73,7 @@ std::string CopyJournalPath(const std::string& data_path) {
   return JoinPath(DirectoryOf(data_path), kJournalPrefix + FittingName(BaseNameOf(data_path)));
 }
 
-// A temporary name whose number no other process draws.
+// A temporary name with a random number that no other process draws.
 std::string CopySidecarPath(const std::string& data_path) {
   return JoinPath(DirectoryOf(data_path), fmt::format("{}0.{}", kTemporaryPrefix, BaseNameOf(data_path)));
 }

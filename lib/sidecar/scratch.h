@@ -7,9 +7,10 @@
 
 namespace lzy {
 
-/// Makes such files where the sidecar of `data_path` is: a sidecar of some gigabytes has its place there, too. A file
-/// has a temporary name (sidecar/names) for a moment; if the process dies in it, an empty file is left, which
-/// names/orphans removes. On NFS it has a name as long as it is open (.nfs...). `fs` must outlive the function.
+/// Returns a function that makes such files in the directory of the sidecar of `data_path`, which has room for large
+/// sidecars. Each file has a temporary name (sidecar/names) for a moment; if the process dies in that moment, an empty file
+/// remains, which names/orphans removes. On NFS it has a name as long as it is open (.nfs...). `fs` must outlive the
+/// function.
 ScratchMaker ScratchBeside(FileSystem& fs, const std::string& data_path);
 
 }  // namespace lzy

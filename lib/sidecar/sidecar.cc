@@ -1,10 +1,10 @@
-// Writing sidecars; sidecar_load.cc reads them.
+// Writing sidecars. sidecar_load.cc reads them, sidecar_places.cc computes the places of their parts.
 //
-// Where its parts lie: sidecar_places.cc. A commit in place (the compact form has none) runs
+// A commit in place (not for the compact form) runs
 //   WriteOtherCopies (all but copy 0, sync) - NoteDecision (sets) - MakeCount (superblock 0, sync) - FinishCopies.
-// Before MakeCount copy 0 is whole and of the old generation; after it copy 1 is whole and of the new one. So a crash
-// at any point leaves a generation that Load finds. docs/design/overview.md §11 has the invariants;
-// lib/engine/power_loss_test.cc cuts the power between these steps.
+// Before MakeCount copy 0 is whole and of the old generation; after it copy 1 is whole and of the new one. So after a crash
+// at any point Load finds a generation. docs/design/overview.md §11 has the invariants; lib/engine/power_loss_test.cc cuts
+// the power between these steps.
 #include "sidecar/sidecar.h"
 
 #include <fmt/format.h>
@@ -40,14 +40,14 @@ Status WriteLevel(File& file, const Extent& at, const Tree& tree) {
   });
 }
 
-// "unknown" is enough if the system does not tell: the name is only a part of who set an intent.
+// "unknown" is enough if the system reports no name: the name is only a part of an intent's writer.
 std::string HostName() {
   char name[65] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
-// Where this node insists that there is a file which the server says is none: makes it under a name that no node can know, and
-// renames it. A rename does not care what has the name. Only for NewSidecarPath; other names are random, so nobody knows them.
+// If this node still believes in a file that the server no longer has: creates the file under a new name, and renames it,
+// because a rename replaces any existing name. Only for NewSidecarPath; other names are random, so no node can know them.
 Result<std::unique_ptr<File>> CreateAndRename(FileSystem& fs, const std::string& path) {
   const std::string directory = DirectoryOf(path), name = BaseNameOf(path);
   if (!name.starts_with(kNewSidecarPrefix)) return Status(Code::kIo, fmt::format("{}: open: File exists", path));
@@ -70,8 +70,8 @@ Result<std::unique_ptr<File>> CreateAndRename(FileSystem& fs, const std::string&
 
 Result<std::unique_ptr<Sidecar>> Sidecar::Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
                                                  File& like, std::uint64_t least_spacing) {
-  // A leftover of a crash may be there, or a link that somebody planted. Then remove it, and insist on a new file. If another
-  // node has renamed it, this one may still believe that it is there. The attempt to remove it tells better.
+  // A leftover of a crash may be there, or a link that somebody created. Then remove it, and create a new file. If another
+  // node has renamed the leftover, this node may still believe that it is there. The attempt to remove it shows the truth.
   auto file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
   if (!file.ok()) {
     const bool seems_there = fs.Stat(path, /*follow=*/false).ok();
@@ -98,12 +98,12 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Renew(std::unique_ptr<File> part, cons
 
 void Sidecar::StandIn() {
   contents_.superblock.rank = 0;
-  damage_.clear();  // what is wrong with the part is reported as the part's
+  damage_.clear();  // damage of the part is reported for the part
   NoteDamage({0, 0, "sidecar"});
 }
 
-// The seal comes last, because it covers everything else. Without the key, a sealed dataset cannot be committed: its
-// leaves would be made without the key.
+// The seal comes last, because it covers everything else. Without the key, a sealed dataset cannot be committed, because
+// its leaves would be made without the key.
 Status Sidecar::Complete(SidecarContents& contents) const {
   if (contents.superblock.sealed() && !contents.key) {
     return {Code::kInternal, fmt::format("{}: it is sealed, and its key not known", path())};
@@ -122,8 +122,7 @@ Status Sidecar::Complete(SidecarContents& contents) const {
   return Status::Ok();
 }
 
-// First the cases that are not about what the sidecar says: wrong key, no key, not sealed. The seal itself is compared
-// last.
+// First the cases that do not depend on the contents: wrong key, no key, not sealed. The seal itself is compared last.
 Status Sidecar::Unseal(std::shared_ptr<const LeafKey> key) {
   const Superblock& sb = contents_.superblock;
   if (!committed() || (!key && !sb.sealed())) return Status::Ok();
@@ -151,10 +150,10 @@ Status Sidecar::Unseal(std::shared_ptr<const LeafKey> key) {
   return Status::Ok();
 }
 
-// After a crash nothing relies on the order of these writes: Load verifies every hash, and nobody counts on a copy before
-// the sync that follows. But whoever reads meanwhile, or after the process was killed, must not take half a copy for a
-// damaged one. So a copy that is being prepared says so first: Load passes it over. Copy 0 is never prepared; while its
-// metadata are written, its superblock refers to those of copy 1. Intent pages and parity belong to no copy.
+// After a crash, the order of these writes does not matter: Load verifies every hash, and no code relies on a copy before
+// the following sync. But a reader meanwhile, or after the process was killed, must not take half a copy for a damaged one.
+// So a copy that is being prepared is marked first, and Load skips it. Copy 0 is never prepared; while its metadata are
+// written, its superblock refers to those of copy 1. Intent pages and parity belong to no copy.
 Status Sidecar::WriteCopy(std::uint32_t copy, const SidecarContents& contents, SidecarState state) {
   if (state == SidecarState::kPrepared) LZY_RETURN_IF_ERROR(WriteSuperblock(copy, contents, state, extents_[copy]));
   for (const Extent& e : extents_[copy]) {
@@ -195,13 +194,13 @@ Status Sidecar::SyncFile() {
 }
 
 Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) {
-  // Phase 1: what was loaded may have been written by a process that died before it synced. It was visible, but perhaps
-  // not durable. It must be durable before another copy of it is overwritten.
+  // Phase 1: a process that died before its sync may have written the loaded contents. They were visible, but perhaps not
+  // durable. They must be durable before another copy is overwritten.
   if (!fresh_ && !synced_) LZY_RETURN_IF_ERROR(SyncFile());
   // Phase 2: copy 0 stays valid while the others are written. If it is not whole, write it first, as it was.
   if (!fresh_ && !copy_whole_[0]) {
-    // Its place may be lost with its superblock, or be that of another generation. It is planned anew; the places of
-    // the other copies are kept, because those are still the only whole ones.
+    // The place of copy 0 may be lost with its superblock, or be that of another generation. So it is planned anew. The
+    // other copies keep their places, because only they are whole.
     LZY_RETURN_IF_ERROR(PlanFirstCopy());
     LZY_RETURN_IF_ERROR(WriteCopy(0, contents_, contents_.superblock.state));
     LZY_RETURN_IF_ERROR(SyncFile());
@@ -219,14 +218,14 @@ Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) 
   for (std::uint32_t c = 1; c < extents_.size(); ++c) LZY_RETURN_IF_ERROR(WriteCopy(c, contents, state));
   ReadPagesFrom(1, contents);
   if (!fresh_) return SyncFile();
-  // Writing the pages now reserves their blocks. So an intent can be set later even if the file system is full by then
-  // (on file systems that overwrite in place). The compact form does not: its file has intent pages only while an
-  // intent is set.
+  // Writing the pages now reserves their blocks. So an intent can be set later even if the file system is full (on file
+  // systems that overwrite in place). The compact form does not do this: its file has intent pages only while an intent is
+  // set.
   return contents_.superblock.compact && !intent_ ? Status::Ok() : WriteIntentPages();
 }
 
-// Both pages get the same intent, so one bad sector does not hide it. Without an intent they are zero, or cut off in
-// the compact form. A torn page is void; that does no harm, because no data change before SetIntent has synced.
+// Both pages get the same intent, so one bad sector does not hide it. Without an intent they are zero, or cut off in the
+// compact form. A torn page is void. That is harmless, because no data change before SetIntent has synced.
 Status Sidecar::WriteIntentPages() {
   if (contents_.superblock.compact && !intent_) return CutToLength();
   LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
@@ -251,9 +250,9 @@ void Sidecar::Adopt(SidecarContents contents) {
   prepared_generation_ = 0;
 }
 
-// Three cases. A further generation is a commit in two phases that follow each other at once. A fresh file has nothing
-// that must stay valid. And the same generation again heals the copies: none of them changes what it says, so there is
-// nothing to decide, and the order of WriteOtherCopies keeps one copy whole.
+// Three cases. A further generation is a commit in two phases, one directly after the other. A fresh file has no contents
+// that must stay valid. The same generation again heals the copies: it changes no contents, so there is nothing to decide,
+// and the order of WriteOtherCopies keeps one copy whole.
 Status Sidecar::WriteAll(SidecarContents next) {
   const bool counts_already = !fresh_ && next.superblock.generation == generation();
   if (!fresh_ && !counts_already) {
@@ -285,9 +284,9 @@ Status Sidecar::CompletePrepared() {
   return FinishPrepared();
 }
 
-// The page that MakeCount writes can be torn. Then this note tells that what is prepared was decided, not given up. It
-// takes the place of the intent's last page. The first page still holds the intent; it is needed only until MakeCount
-// is done.
+// The page that MakeCount writes can be torn. Then this note shows that the prepared generation was decided, not given up.
+// It replaces the last page of the intent. The first page still has the intent, which is needed only until MakeCount is
+// done.
 Status Sidecar::NoteDecision(const Superblock& next) {
   Intent decision = IntentOfThisProcess();
   decision.uuid = next.uuid;
@@ -307,8 +306,8 @@ Status Sidecar::MakeCount(const SidecarContents& next) {
   const bool known = ReadExactly(*file_, 0, before).ok();
   Status status = WriteSuperblock(0, next, SidecarState::kCommitted, extents_[1]);
   if (status.ok()) status = SyncFile();
-  // After a failure the caller goes by the previous generation and its intent. So the old superblock is put back: the
-  // new one may have reached the disk although the sync failed, and would be found after a crash.
+  // After a failure the caller relies on the previous generation and its intent. So the old superblock is written again:
+  // the new one may have reached the disk although the sync failed, and would be found after a crash.
   if (!status.ok() && known && file_->WriteAt(0, before).ok()) (void)SyncFile();
   return status;
 }
@@ -329,13 +328,13 @@ Status Sidecar::FinishPrepared() {
   prepared_.reset();
   if (next.superblock.kind == DatasetKind::kSet) LZY_RETURN_IF_ERROR(NoteDecision(next.superblock));
   LZY_RETURN_IF_ERROR(MakeCount(next));
-  // Now it counts. What fails from here on leaves fewer copies. The next Load finds that and can heal them. The outcome
-  // is the same, so this is not an error.
+  // The new generation counts now. A later failure leaves fewer copies, which the next Load detects and can heal. So this
+  // is no error.
   const Status finished = NoThrow([&] { return FinishCopies(next); });
   next.superblock.state = SidecarState::kCommitted;
   Adopt(std::move(next));
   if (!finished.ok()) {
-    // As far as is known, superblock 0 still refers to the metadata of copy 1.
+    // Superblock 0 may still refer to the metadata of copy 1.
     extents_[0] = extents_[1];
     copy_whole_[0] = false;
     return Status::Ok();
@@ -390,7 +389,7 @@ Status Sidecar::PutIntent(std::optional<Intent> intent) {
   if (written.ok()) written = SyncFile();
   if (written.ok()) return written;
   intent_ = std::move(before);
-  // Remove pages that were appended in vain, for example because the file system is full.
+  // Remove appended pages that could not be used, for example because the file system is full.
   if (contents_.superblock.compact && !intent_) (void)CutToLength();
   return written;
 }

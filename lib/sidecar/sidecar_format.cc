@@ -84,7 +84,7 @@ Status CheckGeometry(const Superblock& sb) {
   return Status::Ok();
 }
 
-// What holds only after a first commit; before that, most fields mean nothing.
+// Conditions that hold only after a first commit; before that, most fields are meaningless.
 Status CheckCommitted(const Superblock& sb) {
   if (sb.generation == 0 || sb.generation > kMaxGeneration) return Impossible("generation", sb.generation);
   if (sb.largest_group > sb.members) return Impossible("group size", sb.largest_group);
@@ -174,8 +174,8 @@ std::uint32_t CopiesOf(DatasetKind kind, std::uint32_t parity) {
 
 // Called after DecodeSuperblock, which has bounded each extent alone.
 Status CheckExtents(const Superblock& sb) {
-  // What is written in place must not overwrite anything that has to stay valid: another extent, or the superblock of
-  // any copy. Collect all reserved ranges, sort them, and look at neighbours. Kinds of a later version are skipped.
+  // Writes in place must not overwrite another extent or the superblock of any copy. Collect all reserved ranges, sort
+  // them, and compare neighbours. Kinds of a later version are skipped.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> taken;
   for (std::uint32_t c = 0; c < sb.copies; ++c) taken.emplace_back(sb.PlaceOf(c), sb.PlaceOf(c) + sb.bytes());
   std::size_t parity = 0, intent = 0;
@@ -200,8 +200,8 @@ Status CheckExtents(const Superblock& sb) {
   return Status::Ok();
 }
 
-// Only what follows from data and geometry: no names, times or uuid. So equal data protected in the same way have equal
-// dataset roots (docs/design/overview.md §11).
+// Includes only fields that follow from data and geometry: no names, times or uuid. So equal data protected in the same way
+// have equal dataset roots (docs/design/overview.md §11).
 Hash DatasetRootOf(const Superblock& sb, const Hash& members_root) {
   ByteWriter out;
   out.Put(static_cast<std::uint32_t>(sb.kind));
@@ -427,7 +427,7 @@ std::vector<std::uint8_t> EncodeIntent(const Intent& intent, std::uint32_t page)
   return std::move(out.bytes());
 }
 
-// The hash decides: an old, torn or empty page is no intent. What it says is still bounded, like everything else.
+// An old, torn or empty page has no right hash, so it is no intent. Its fields are still checked, like all others.
 Result<Intent> DecodeIntent(ByteSpan page, std::uint32_t number) {
   const Status corrupt(Code::kCorrupt, "no valid intent page");
   if (page.size() < kIntentPageSize || std::memcmp(page.data(), "LZYINTNT", 8) != 0 ||

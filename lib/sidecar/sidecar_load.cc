@@ -1,9 +1,9 @@
-// Reading sidecars: puts together what can be had from several copies, any of which may be damaged.
+// Reading sidecars: combines several copies, any of which may be damaged.
 //
-// Steps of ReadEverything: find superblocks (SuperblockFinder); choose the newest generation that is whole (ReadBest);
-// read its info record, intent and trees (sidecar/tree_loading) from all copies of that generation (ReadGeneration).
-// Nothing is believed without its hash, and no count allocates more than the file could hold. So hostile bytes cost at
-// most memory in proportion to the size of the file.
+// Steps of ReadEverything: find superblocks (SuperblockFinder); choose the newest generation that is whole (ReadBest); read
+// its info record, intent and trees (sidecar/tree_loading) from all copies of that generation (ReadGeneration). Nothing is
+// used without its hash, and no count allocates more than the file could contain. So hostile bytes cost at most memory in
+// proportion to the size of the file.
 
 #include <fmt/format.h>
 
@@ -64,7 +64,7 @@ class SuperblockFinder {
     if (found_.empty() && newer_for_sure_) return first_failure_;
     if (found_.empty()) TryEveryPlace();
     if (found_.empty()) {
-      // What is there may be whole.
+      // The file may be whole, but it cannot be read.
       if (!unreadable_.ok()) return unreadable_;
       if (!seen_magic_) return {Code::kUnprotected, "not an lzy sidecar, or its superblocks are destroyed"};
       if (first_failure_.code() == Code::kNewerFormat) return first_failure_;
@@ -79,7 +79,7 @@ class SuperblockFinder {
   }
 
  private:
-  // Superblocks that were found, by what those of one sidecar have in common.
+  // The superblocks that were found, by uuid and generation, which copies of one sidecar have in common.
   using Candidates = std::map<std::pair<Uuid, std::uint64_t>, std::map<std::uint32_t, Superblock>>;
 
   // One superblock if it is usable and stands where it says. Otherwise it remembers why the first one was not usable;
@@ -102,8 +102,8 @@ class SuperblockFinder {
     return std::nullopt;
   }
 
-  // If the first is lost, one may be at any of these places. What most of those found agree on counts: parity may hold
-  // anything, also a superblock of another file.
+  // If the first superblock is lost, others may be at any of these places. The uuid and spacing of most of them count,
+  // because parity may contain anything, even a superblock of another file.
   void TryEveryPlace() {
     Candidates candidates;
     for (std::uint64_t step = kMinSpacing; step <= kMaxSpacing && step < size_; step *= 2) {
@@ -117,7 +117,8 @@ class SuperblockFinder {
     }
   }
 
-  // In the compact form a place does not tell the number of its copy. The superblock records it, and is hashed with it.
+  // In the compact form a place does not determine the number of its copy. The superblock contains it, and is hashed with
+  // it.
   void TryCompactPlaces(Candidates& candidates) {
     const std::uint64_t end = std::min(size_, kMaxCompactSpacing + kMaxGroup * kCompactPage);
     for (std::uint64_t at = kCompactPage; at < end; at += kCompactStep) {
@@ -141,10 +142,10 @@ class SuperblockFinder {
   bool newer_for_sure_ = false;
 };
 
-// One superblock of each generation that may count, newest first; `prepared` becomes the newest that is only prepared.
-// Of a set, the other members decide whether a prepared one counts (docs/format.md §9). If nothing but a prepared one
-// is left, the page that would have made it count was torn while everything it describes was durable. So it counts;
-// for a set, only if that had been decided.
+// One superblock of each generation that may count, newest first. `prepared` becomes the newest that is only prepared. In a
+// set, the other members decide whether a prepared generation counts (docs/format.md §9). If there are only prepared
+// superblocks, the page that would have made the generation count was torn, but all its other contents were durable. So it
+// counts; in a set, only if that had been decided.
 std::vector<const Superblock*> GenerationsOf(File& file, const std::map<std::uint32_t, Superblock>& found,
                                              bool accept_prepared, std::uint64_t& prepared) {
   std::vector<const Superblock*> out;
@@ -178,7 +179,7 @@ Result<Superblock> AgreedSuperblock(File& file) {
   if (first.state == SidecarState::kPrepared) return {Code::kCorrupt, "prepared"};
   for (std::uint32_t copy = 1; copy < first.copies; ++copy) {
     LZY_ASSIGN_OR_RETURN(const Superblock other, read(first.PlaceOf(copy), copy));
-    const bool ignored = other.state == SidecarState::kPrepared;  // what was never completed does not count
+    const bool ignored = other.state == SidecarState::kPrepared;  // a generation that was never completed does not count
     if (other.uuid != first.uuid || (!ignored && other.generation != first.generation)) {
       return {Code::kCorrupt, "copies differ"};
     }
@@ -212,7 +213,7 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::shared_ptr<File>&& file, Ope
   return Load(std::move(file), mode, accept_prepared, /*paged=*/false);
 }
 
-// On failure the file goes back to the caller, who may hold its lock.
+// After a failure the file is returned to the caller, who may hold its lock.
 Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::shared_ptr<File>&& file, OpenMode mode, bool accept_prepared,
                                                bool paged) {
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
@@ -225,8 +226,8 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::shared_ptr<File>&& file, Ope
   return sidecar;
 }
 
-// Readers take no lock, so a commit may change the file between two of their readings. Nothing that a commit leaves in the
-// file at any moment is damage (see WriteCopy). So what is wrong counts only if a second reading finds just the same.
+// Readers take no lock, so a commit may change the file between two reads. At no moment does a commit leave damage in the
+// file (see WriteCopy). So damage counts only if a second reading finds exactly the same.
 Status Sidecar::ReadUntilSettled(OpenMode mode, bool accept_prepared, bool paged) {
   using Wrong = std::tuple<std::string, Uuid, std::uint64_t, std::uint64_t, std::vector<MetadataDamage>>;
   constexpr int kReadings = 6;
@@ -252,7 +253,7 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared, bool paged) 
   std::uint64_t prepared = 0;
   const std::vector<const Superblock*> candidates = GenerationsOf(*file_, found, accept_prepared, prepared);
   if (candidates.empty()) return {Code::kUnprotected, "only a prepared commit is left, which was never completed"};
-  // Which of several generations counts depends on which of them is whole.
+  // With several candidates, all of their hashes are needed to find the generation that counts.
   paged_ = paged_ && candidates.size() == 1;
   LZY_ASSIGN_OR_RETURN(const Superblock* best, ReadBest(found, candidates));
   // A prepared generation that counts (see GenerationsOf) is shown as committed. It is completed before an intent is
@@ -268,8 +269,8 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared, bool paged) 
   return Status::Ok();
 }
 
-// The newest generation that is whole counts. A commit that was cut short may have left durable superblocks whose
-// metadata are not. If none is whole, the newest one of which anything can be had.
+// The newest generation that is whole counts. An interrupted commit may have left durable superblocks whose metadata are
+// not durable. If none is whole, the newest one that is usable in part counts.
 Result<const Superblock*> Sidecar::ReadBest(const Superblocks& found,
                                             const std::vector<const Superblock*>& candidates) {
   Status failure;
@@ -305,7 +306,7 @@ Sidecar::Copies Sidecar::CopiesOf(const Superblocks& found, const Superblock& be
   Copies same(best.copies, nullptr);
   for (std::uint32_t c = 0; c < best.copies; ++c) {
     const auto at = found.find(c);
-    // As long as a generation that counts is only prepared, copy 0 is of the one before, or its superblock was torn.
+    // As long as a generation that counts is only prepared, copy 0 is of the previous one, or its superblock was torn.
     const bool unfinished = c == 0 && best.state == SidecarState::kPrepared;
     if (at == found.end()) {
       copy_whole_[c] = false;
@@ -314,7 +315,7 @@ Sidecar::Copies Sidecar::CopiesOf(const Superblocks& found, const Superblock& be
     }
     const Superblock& own = at->second;
     extents_[c] = own.extents;
-    // Of this very commit, not only of its number: a commit that failed may have used the same generation.
+    // It must be the same commit, not only the same number: a failed commit may have used the same generation.
     if (own.generation == best.generation && own.uuid == best.uuid && own.data_root == best.data_root &&
         own.parity_root == best.parity_root && own.info_hash == best.info_hash) {
       same[c] = &extents_[c];
@@ -325,7 +326,8 @@ Sidecar::Copies Sidecar::CopiesOf(const Superblocks& found, const Superblock& be
     damage_.push_back({best.PlaceOf(c), best.bytes(),
                        own.generation < best.generation ? kOlderSuperblock : "superblock of a broken commit", 0, unfinished});
   }
-  // A commit that broke off just after it began to count, or is just there, has copy 0 without metadata of its own (MakeCount).
+  // During a commit, or after one that was interrupted just after it began to count, copy 0 has no metadata of its own
+  // (MakeCount).
   const Extent* own = same[0] == nullptr ? nullptr : FindExtent(*same[0], ExtentKind::kInfo);
   if (own != nullptr && own->offset >= best.spacing) {
     copy_whole_[0] = false;
@@ -334,7 +336,7 @@ Sidecar::Copies Sidecar::CopiesOf(const Superblocks& found, const Superblock& be
   return same;
 }
 
-// From any copy whose hash is right. All copies are read, so that damage is reported.
+// Uses any copy with a right hash. Reads all copies, to report damage.
 Status Sidecar::ReadInfo(const Copies& same, const Superblock& best) {
   bool have_info = false;
   Status unreadable;
@@ -361,7 +363,7 @@ Status Sidecar::ReadInfo(const Copies& same, const Superblock& best) {
   return !unreadable.ok() ? unreadable : Status(Code::kUnprotected, "no copy of the info record is intact");
 }
 
-// As the info record, but the sidecar can do without: then nothing is known of nodes, as with older versions.
+// As ReadInfo, but without this record the nodes are simply not known, as with older versions.
 void Sidecar::ReadNodes(const Copies& same) {
   for (std::uint32_t c = 0; c < same.size(); ++c) {
     const Extent* e = same[c] == nullptr ? nullptr : FindExtent(*same[c], ExtentKind::kNodes);
@@ -381,7 +383,7 @@ void Sidecar::ReadNodes(const Copies& same) {
   }
 }
 
-// Counts are bounded by what the file can hold before anything is allocated.
+// Counts are limited by the size of the file before anything is allocated.
 Status Sidecar::ReadTrees(const Copies& same, const Superblock& best) {
   const std::uint64_t data_leaves = (best.stamp.size + best.block_size - 1) / best.block_size;
   const std::uint64_t parity_leaves = ParityLeavesOf(best.extents);

@@ -1,13 +1,12 @@
-// Where the parts of a sidecar lie in its file, in the ordinary form (docs/format.md §4) and in the compact one (§14).
+// Places of the parts of a sidecar in its file, in the ordinary form (docs/format.md §4) and in the compact one (§14).
 //
 // Ordinary: copies of the metadata, intent pages, parity. Copy c occupies [c*S, (c+1)*S): superblock, info record, tree
-// levels. The parity may grow freely, because it is last.
+// levels. The parity is last, so it may grow.
 //
-// Compact: copy 0, parity, the other copies, each in pages of its own; then the intent pages, only while an intent is
-// set. Nothing grows, because each commit builds a new file.
+// Compact: copy 0, parity, the other copies, each in pages of its own; then the intent pages, only while an intent is set.
+// No part grows, because each commit builds a new file.
 //
-// Places depend on the shape of the metadata alone. So the place of a copy can be planned again if its superblock is
-// lost.
+// Places depend only on the shape of the metadata. So the place of a copy can be computed again if its superblock is lost.
 
 #include <fmt/format.h>
 
@@ -34,14 +33,14 @@ std::uint64_t LevelsLength(const Tree& tree) {
   return total;
 }
 
-// Of one copy.
+// Length of the metadata of one copy.
 std::uint64_t MetadataLength(const SidecarContents& contents, std::size_t superblock) {
   return superblock + RoundUp(EncodeInfo(contents.info).size(), sizeof(Hash)) + LevelsLength(contents.data_tree) +
          LevelsLength(contents.parity_tree) + RoundUp(EncodeNodes(contents.info).size(), sizeof(Hash));
 }
 
-// Where the parity region begins in the ordinary form: behind the copies and the intent pages. On real stripes it
-// begins at a multiple of a whole round of units, so that unit x of the region is on device x mod D.
+// Offset of the parity region in the ordinary form: behind the copies and the intent pages. On real stripes it is a
+// multiple of a whole round of units, so that unit x of the region is on device x mod D.
 std::uint64_t ParityStart(const Superblock& sb) {
   const std::uint64_t align = sb.placement == ParityPlacement::kStriped ? sb.unit * sb.members : kSuperblockSize;
   return RoundUp(sb.spacing * sb.copies + kIntentBytes, align);
@@ -57,8 +56,8 @@ Places OrdinaryPlaces(const SidecarContents& shape, std::uint64_t least_spacing)
   return {placed.spacing, ParityStart(placed), placed.spacing * placed.copies};
 }
 
-// With m = 1 the parity begins in the page of copy 0 and ends in that of copy 1, as far as there is room. With m > 1 it
-// begins with a page: otherwise one bad page would hit two parity blocks of a row.
+// With m = 1 the parity begins in the page of copy 0 and ends in that of copy 1, if there is room. With m > 1 it begins
+// with a page: otherwise one bad page would damage two parity blocks of a row.
 Places CompactPlaces(const SidecarContents& shape) {
   const Superblock& sb = shape.superblock;
   const std::uint64_t slot =
@@ -108,7 +107,7 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
     }
     if (const std::size_t nodes = EncodeNodes(shape.info).size(); nodes > 0) add(ExtentKind::kNodes, 0, nodes);
     list.push_back({ExtentKind::kIntent, 0, 0, places.intent_at, kIntentBytes, kIntentBytes});
-    // What was never committed has no parity. Empty parity has no extent.
+    // A sidecar that was never committed has no parity. Empty parity has no extent.
     const std::uint64_t parity = placed.state == SidecarState::kNeverCommitted ? 0 : placed.parity_here();
     if (parity > 0) list.push_back({ExtentKind::kParity, 0, 0, places.parity_at, parity, parity});
     if (list.size() > placed.max_extents()) return {Code::kInternal, "too many extents for a superblock"};
@@ -155,8 +154,8 @@ bool Sidecar::HasRoom(const SidecarContents& next) const {
   return MetadataLength(next, kSuperblockSize) <= contents_.superblock.spacing;
 }
 
-// Cuts or extends the file to where its last part ends. Intent pages (in the compact form only if an intent is set) and
-// holes at the end of the parity are part of it; what a longer past left behind is not.
+// Cuts or extends the file to the end of its last part. Intent pages (in the compact form only if an intent is set) and
+// holes at the end of the parity belong to it; bytes of an earlier, longer state do not.
 Status Sidecar::CutToLength() {
   std::uint64_t end = 0;
   for (const Extent& e : extents_[0]) end = std::max(end, e.offset + e.capacity);

@@ -91,8 +91,8 @@ Result<Tree> TreeResolver::Take() {
   return Tree::FromLevels(kind_, std::move(levels_), bytes_);
 }
 
-// Looks at every copy, also when a page is known already: what is damaged shall be reported and healed. A page below
-// an unknown one cannot be proven, so it is unknown, too.
+// Examines every copy, even if a page is known already, so that all damage is reported and healed. A page below an unknown
+// one cannot be proven, so it is unknown, too.
 void TreeResolver::ResolvePages(std::size_t level, std::uint64_t begin, std::uint64_t end,
                                 std::vector<bool>& copy_whole, std::vector<MetadataDamage>& damage) {
   const bool top = level + 1 == counts_.size();
@@ -131,7 +131,7 @@ bool TreeResolver::Matches(std::size_t level, std::uint64_t page, std::span<cons
   return Tree::NodeOf(kind_, level + 1, page, BytesOf(hashes)) == above;
 }
 
-// A large tree, of which the levels down to this one have been resolved.
+// A large tree with the levels that have been resolved so far.
 void TreeResolver::SeeSoFar() {
   std::vector<CopiesOfPages::Places> places;
   for (const Copy& copy : copies_) places.push_back(copy.levels);

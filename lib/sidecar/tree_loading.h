@@ -1,8 +1,8 @@
 #pragma once
-// The trees of a sidecar, put together from its copies; for sidecar_load.cc and sidecar.cc only.
+// Reads the trees of a sidecar from its copies; for sidecar_load.cc and sidecar.cc only.
 //
-// Load reads each tree through a TreeResolver. Of a large tree (merkle/tree.h), the pages stay in the file, and
-// CopiesOfPages says where they are.
+// Load reads each tree through a TreeResolver. The pages of a large tree (merkle/tree.h) stay in the file; CopiesOfPages
+// has their places.
 
 #include <cstdint>
 #include <memory>
@@ -15,8 +15,8 @@
 
 namespace lzy {
 
-/// Reads to.size() bytes. What lies past the end or cannot be read becomes zero, which no hash will vouch for. Returns
-/// the first failure to read. Ignore it only where another copy, or a verdict on the blocks, makes up for it.
+/// Reads to.size() bytes. Bytes after the end of the file, and unreadable bytes, become zero, which matches no hash.
+/// Returns the first read error. Ignore the error only if the missing bytes are found in another way.
 Status ReadLenient(File& file, std::uint64_t offset, MutableByteSpan to);
 
 /// Level and number of a page.
@@ -28,7 +28,7 @@ class CopiesOfPages : public TreePages {
   static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
   using Places = std::vector<std::uint64_t>;  // offsets in the file, by level
 
-  /// `lost`: pages that no copy has.
+  /// `lost`: the pages that no copy has intact.
   CopiesOfPages(std::shared_ptr<File> file, std::vector<Places> copies, std::set<PageId> lost)
       : file_(std::move(file)), copies_(std::move(copies)), lost_(std::move(lost)) {}
 
@@ -42,23 +42,23 @@ class CopiesOfPages : public TreePages {
   const std::set<PageId> lost_;
 };
 
-/// Puts one tree together from several copies, page by page and top down. The root in the superblock proves the top
-/// hash; each hash proves the page of its children. So each page may come from any copy that has it right, and one page
-/// lost in all copies costs only the leaves below it. Of a large tree the pages are looked at, and not kept.
+/// Reads one tree from several copies, page by page and from the top. The root in the superblock proves the top hash; each
+/// hash proves the page of its children. So each page may come from any copy that has it intact, and a page that is lost in
+/// all copies only makes the leaves below it unknown. The pages of a large tree are checked, but not kept in memory.
 class TreeResolver {
  public:
   TreeResolver(std::shared_ptr<File> file, TreeKind kind, std::uint64_t leaves, std::uint64_t bytes, const Hash& root)
       : file_(std::move(file)), kind_(kind), bytes_(bytes), root_(root), counts_(Tree::LevelCounts(kind, leaves)),
         large_(leaves > MostLeavesInMemory()) {}
 
-  /// `copies[c]`: the extents of copy c; null if it does not take part. Marks copies that are not whole and adds what
-  /// is damaged. Throws StatusError if somebody writes the sidecar meanwhile.
+  /// `copies[c]`: the extents of copy c; null if the copy is not used. Marks copies that are not complete, and adds their
+  /// damage. Throws StatusError if another process writes the sidecar meanwhile.
   void Resolve(const std::vector<const std::vector<Extent>*>& copies, ExtentKind extent_kind,
                std::vector<bool>& copy_whole, std::vector<MetadataDamage>& damage);
-  /// Instead of Resolve: looks at the top hash only. The pages below are proven when they are read. False: no copy has
-  /// the right top hash.
+  /// Instead of Resolve: checks only the top hash. The pages below are checked when they are read. False: no copy has the
+  /// right top hash.
   bool Refer(const std::vector<const std::vector<Extent>*>& copies, ExtentKind extent_kind);
-  /// Leaves of pages that no copy has, ascending.
+  /// Leaves of pages that no copy has intact, ascending.
   const std::vector<std::uint64_t>& unknown() const { return unknown_; }
   Result<Tree> Take();
 
@@ -84,8 +84,8 @@ class TreeResolver {
   std::vector<Copy> copies_;
   std::set<PageId> lost_;
   Hash top_;
-  std::vector<std::vector<Hash>> levels_;  // of a small tree
-  Tree tree_;                              // a large one, of which the levels so far are resolved
+  std::vector<std::vector<Hash>> levels_;  // levels of a small tree
+  Tree tree_;                              // a large tree with the levels resolved so far
   std::vector<std::uint64_t> unknown_;
 };
 

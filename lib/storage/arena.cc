@@ -31,8 +31,8 @@ std::uint8_t* Arena::Take(std::size_t bytes) {
   return taken;
 }
 
-// Each mapping is as large as all before it together, within bounds. A huge page begins at a multiple of its size.
-// mmap does not know that, so one huge page more is mapped, and pieces are taken from the first multiple on.
+// Each mapping is as large as all mappings before it together, within bounds. A huge page begins at a multiple of its size.
+// mmap does not guarantee that, so one more huge page is mapped, and pieces are taken from the first multiple on.
 void Arena::Map(std::size_t least) {
   std::size_t total = 0;
   for (const Mapping& mapping : mappings_) total += mapping.size;

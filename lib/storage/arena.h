@@ -1,6 +1,6 @@
 #pragma once
-// Memory for many pieces that are kept until all of them go. encode/capture keeps its parity sums in one. It takes new
-// memory while a program writes, so page faults count there.
+// Allocates many pieces of memory that are freed together. encode/capture keeps its parity sums in an arena. It allocates
+// while a program writes, so page faults must be few.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace lzy {
 
-/// Gives out pieces of large mappings, for which it asks the kernel for huge pages. So touching new memory costs one
-/// fault for each 2 MiB instead of one for each 4 KiB. The first mapping is small, and each further one is about as
-/// large as all before it (up to 16 MiB), so little is mapped in vain. Single pieces cannot be freed. Not thread-safe.
+/// Allocates pieces from large mappings, for which it requests huge pages. So touching new memory causes one fault for each
+/// 2 MiB instead of one for each 4 KiB. The first mapping is small, and each further one is about as large as all mappings
+/// before it (up to 16 MiB), so little memory stays unused. Single pieces cannot be freed. Not thread-safe.
 class Arena {
  public:
   Arena() = default;
@@ -26,7 +26,7 @@ class Arena {
     std::uint8_t* begin;
     std::size_t size;
   };
-  /// Makes a mapping with room for at least `least` bytes the current one. What is left of the previous one is lost.
+  /// Adds a mapping with room for at least `least` bytes, and allocates from it. The rest of the previous one stays unused.
   void Map(std::size_t least);
 
   std::vector<Mapping> mappings_;

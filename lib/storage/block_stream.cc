@@ -12,7 +12,7 @@
 namespace lzy {
 namespace {
 
-// Adds a run of blocks to the list, to the last run if it continues that. Runs come in ascending order.
+// Adds a run of blocks to the list, or extends the last run. Runs come in ascending order.
 void Append(std::vector<BadBlocks>& list, const BadBlocks& run) {
   BadBlocks* last = list.empty() ? nullptr : &list.back();
   if (last != nullptr && last->first + last->count == run.first && last->fault == run.fault &&
@@ -23,14 +23,14 @@ void Append(std::vector<BadBlocks>& list, const BadBlocks& run) {
   }
 }
 
-// Reads what begins at `offset` of the stream.
+// Reads from `offset` of the stream.
 Result<std::size_t> Read(const BlockStream& stream, std::uint64_t offset, bool from_device, MutableByteSpan to) {
   return from_device ? stream.file->ReadAtFromDevice(stream.base + offset, to)
                      : stream.file->ReadAt(stream.base + offset, to);
 }
 
-// Reads one block from the device. Returns what is wrong if its bytes cannot be had, nothing if they were read. An
-// error is one that is not the block's.
+// Reads one block from the device. Returns its fault, or nothing if it was read. Returns an error only for failures that do
+// not concern the block.
 Result<std::optional<BlockFault>> ReadBlock(const BlockStream& stream, const BlockPlace& place, MutableByteSpan to) {
   const auto got = Read(stream, place.offset, /*from_device=*/true, to);
   if (!got.ok()) {
@@ -41,11 +41,11 @@ Result<std::optional<BlockFault>> ReadBlock(const BlockStream& stream, const Blo
   return std::optional<BlockFault>();
 }
 
-// Places that CheckBlocks looks at to find out how long blocks are.
+// Number of places at which CheckBlocks asks for the length of blocks.
 constexpr std::uint64_t kSampledLengths = 256;
 
-// The state of one CheckBlocks call. Threads call Piece for disjoint ranges; results are put together under the mutex,
-// except leaves, of which each thread writes its own.
+// The state of one CheckBlocks call. Threads call Piece for disjoint ranges. They merge results under the mutex, except
+// leaves: each thread writes its own.
 class Checker {
  public:
   Checker(const BlockStream& stream, const CheckSettings& options, std::uint64_t first, std::uint64_t count)
@@ -53,8 +53,8 @@ class Checker {
     result_.leaves.resize(count);
   }
 
-  // Checks blocks [begin, end), which fit one buffer. Runs of blocks that lie back to back are read at once, because
-  // few large reads are faster. If such a read fails or falls short, blocks are looked at one by one.
+  // Checks blocks [begin, end), which fit one buffer. Consecutive blocks are read at once, because few large reads are
+  // faster. If such a read fails or falls short, each block is read alone.
   void Piece(std::uint64_t begin, std::uint64_t end) {
     if (failed_) return;
     if (options_.stop && options_.stop()) return Fail({Code::kInterrupted, "interrupted"});
@@ -62,7 +62,7 @@ class Checker {
     std::vector<BadBlocks> bad;
     std::uint64_t read = 0;
     for (std::uint64_t i = begin; i < end;) {
-      // As many blocks as lie back to back are one read.
+      // Read all consecutive blocks at once.
       const BlockPlace head = stream_.place(i);
       std::uint64_t next = i;
       std::uint64_t length = 0;
@@ -78,8 +78,7 @@ class Checker {
         ++i;
         continue;
       }
-      // Read the run [i, next). `available` bytes of it are there; run_readable is false if the medium failed anywhere
-      // in it.
+      // Read the run [i, next). `available` of its bytes exist; run_readable is false if the medium failed anywhere in it.
       buffer.Reserve(length);
       const MutableByteSpan span(buffer.data(), length);
       std::uint64_t available = 0;
@@ -112,8 +111,8 @@ class Checker {
     if (options_.progress) options_.progress(read);
   }
 
-  // The result, when all pieces are done. Threads finish in any order, so runs are sorted, and those that were cut at
-  // the end of a piece are joined again.
+  // The result, after all pieces. Threads finish in any order, so runs are sorted, and runs that were cut at the end of a
+  // piece are joined again.
   Result<CheckResult> Take() {
     if (!status_.ok()) return status_;
     std::ranges::sort(result_.bad, {}, &BadBlocks::first);
@@ -130,7 +129,7 @@ class Checker {
       Append(bad, {index, 1, BlockFault::kHash});
   }
 
-  // Judges one block. `run_readable`: the read that it was part of succeeded. `whole`: that read reached its end. May
+  // Judges one block. `run_readable`: the read of its run succeeded. `whole`: that read reached the end of the block. May
   // read into `block` again.
   Status Block(std::uint64_t index, const BlockPlace& place, MutableByteSpan block, bool run_readable, bool whole,
                std::vector<BadBlocks>& bad) {
@@ -145,8 +144,8 @@ class Checker {
       leaf = LeafOf(stream_, index, block);
       if (!held || leaf == expected) return Status::Ok();
     }
-    // Wrong, cut off or unreadable: read it once more, alone, from the device. What this node keeps may be older than what another one
-    // has written.
+    // The block is wrong, cut off or unreadable: read it once more, alone, from the device. Pages of this node may be older
+    // than what another node has written.
     LZY_RETURN_IF_ERROR(RefreshOnce());
     LZY_ASSIGN_OR_RETURN(const auto fault, ReadBlock(stream_, place, block));
     if (fault) {
@@ -156,14 +155,14 @@ class Checker {
     }
     leaf = LeafOf(stream_, index, block);
     const bool right = !held || leaf == expected;
-    // If another block made the read fail, this one was never seen to be wrong, so it is not transient. Nor is a page from before
-    // another node wrote.
+    // If another block made the read fail, this block was never seen to be wrong, so it is not transient. Neither is a page
+    // that is older than a write of another node.
     if (right && (!held || !run_readable || MaySeeLate(*stream_.file))) return Status::Ok();
     Append(bad, {index, 1, BlockFault::kHash, right});
     return Status::Ok();
   }
 
-  // A file that has lost its name is still the one that was opened.
+  // A file that has lost its name is still the opened one.
   Status RefreshOnce() {
     Status status;
     std::call_once(refreshed_, [&] { status = Refresh(*stream_.file); });
@@ -196,7 +195,7 @@ void AppendBad(std::vector<BadBlocks>& list, const std::vector<BadBlocks>& more)
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
                                 const CheckSettings& options) {
   Checker checker(stream, options, first, count);
-  // Pieces are about as long as a buffer. Blocks may be short or holes, so several tell how long one is.
+  // Pieces are about as long as a buffer. Blocks may be short or holes, so the length of several blocks is tested.
   std::uint64_t longest = 1;
   const std::uint64_t step = count / kSampledLengths + 1;
   for (std::uint64_t i = 0; i < count; i += step) longest = std::max<std::uint64_t>(longest, stream.place(first + i).length);

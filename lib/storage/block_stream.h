@@ -1,8 +1,8 @@
 #pragma once
-// A data file or parity region as a sequence of hashed blocks: reading it, and checking it against its leaves.
+// Reads a data file or a parity region as a sequence of blocks with hashes, and checks it against its leaves.
 //
-// judge/examine calls CheckBlocks for all of a dataset; mend/, encode/ and commit/ check single blocks with the
-// functions at the end. All of this is local to one rank. Nothing here writes.
+// judge/examine calls CheckBlocks for all of a dataset; mend/, encode/ and commit/ check single blocks with the functions
+// at the end. Everything is local to one rank. Nothing here writes.
 
 #include <cstdint>
 #include <functional>
@@ -18,13 +18,13 @@
 
 namespace lzy {
 
-/// What is wrong with a block. What it means (damage, an edit, at risk) is for judge/ to say.
+/// The fault of a block. judge/ decides whether it is damage, an edit, or at risk.
 enum class BlockFault : std::uint8_t {
   kHash = 1,        ///< readable, but not what was committed
   kUnreadable = 2,  ///< EIO: an erasure
-  kMissing = 3,     ///< the file is not there or ends before the block does
-  kForsaken = 4,    ///< parity of a row that has none (docs/format.md §3); CheckBlocks reports it as kHash
-  kEncoding = 5,    ///< parity that the data of its row do not give (encode/check_parity.h), whatever its hash is
+  kMissing = 3,     ///< the file does not exist, or ends before the block does
+  kForsaken = 4,    ///< parity block of a row that has no parity (docs/format.md §3); CheckBlocks reports it as kHash
+  kEncoding = 5,    ///< parity that does not match the data of its row (encode/check_parity.h), whether its hash is right or not
 };
 
 /// Consecutive blocks with the same fault.
@@ -32,41 +32,42 @@ struct BadBlocks {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
   BlockFault fault = BlockFault::kHash;
-  /// The first reading was wrong, a second one from the device was right. There is nothing to mend.
+  /// The first read was wrong, but a second read from the device was right. No repair is needed.
   bool transient = false;
-  /// No copy of the sidecar has the hashes of these blocks. With kHash they may be right. CheckBlocks never sets it.
+  /// No copy of the sidecar has the hashes of these blocks. If `fault` is kHash, they may be right. CheckBlocks never sets
+  /// it.
   bool unproven = false;
   LZY_FIELDS(first, count, fault, transient, unproven)
 };
 
-/// One stream of blocks: a data file, or the parity region of a sidecar. Owns nothing: what the pointers mean must
+/// One stream of blocks: a data file, or the parity region of a sidecar. Owns nothing: the objects behind the pointers must
 /// outlive it. Made by DataStream and ParityStream (dataset/view).
 struct BlockStream {
   /// Null: the file is missing.
   File* file = nullptr;
-  /// Offset of the stream's first byte in the file.
+  /// Offset of the first byte of the stream in the file.
   std::uint64_t base = 0;
   HashTag tag = HashTag::kDataLeaf;
-  /// The key that makes the leaves (docs/format.md §12); null: none.
+  /// The key that makes the leaves (docs/format.md §12), or null.
   const LeafKey* key = nullptr;
   /// The committed leaves; null if they are unknown.
   const Tree* expected = nullptr;
   /// Place of block i within the stream; length 0 for holes. Called by several threads.
   std::function<BlockPlace(std::uint64_t)> place;
-  /// The file was synced, so what it says of holes is right (File::NextData), and they need not be read.
+  /// The file was synced, so File::NextData is right about its holes, and they need not be read.
   bool synced = false;
 };
 
-/// How to read, and whom to tell.
+/// Options and callbacks of CheckBlocks.
 struct CheckSettings {
-  /// Read past the page cache from the start. If false, only blocks that differ are.
+  /// Read past the page cache from the start. If false, only blocks that differ are read again past the cache.
   bool from_device = false;
   unsigned threads = 1;
   /// Bytes read at a time, for each thread.
   std::uint64_t buffer_bytes = 4u << 20;
-  /// Called after each piece with the bytes that were read, by one thread at a time. May be empty.
+  /// Called after each piece with the number of bytes read, by one thread at a time. May be empty.
   std::function<void(std::uint64_t bytes)> progress;
-  /// Asked before each piece, by several threads. If it returns true, the check ends with kInterrupted. May be empty.
+  /// Called before each piece, by several threads. If it returns true, the check ends with kInterrupted. May be empty.
   std::function<bool()> stop;
 };
 
@@ -78,29 +79,29 @@ struct CheckResult {
   std::uint64_t bytes_read = 0;
 };
 
-/// Reads blocks [first, first + count) of `stream` and compares them with their leaves. If `expected` is null, it only
-/// hashes them. A block that does not match is read again from the device before it is called bad, so a bad page in
-/// memory is no damage of the file. Fails only for errors that are not the blocks': kIo other than bad media,
-/// kInterrupted, kNoMemory.
+/// Reads blocks [first, first + count) of `stream` and compares them with their leaves. If `expected` is null, only hashes
+/// them. If a block differs, reads it again from the device before reporting it, so a bad page in memory does not count as
+/// damage of the file. Fails only for errors that do not concern single blocks: kIo except bad media, kInterrupted,
+/// kNoMemory.
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
                                 const CheckSettings& options);
 
-/// What was found in the blocks from `first` on.
+/// Receives the findings for the blocks from `first` on.
 using CheckedPiece = std::function<void(std::uint64_t first, const CheckResult& found)>;
-/// CheckBlocks for pieces of `blocks`, one after the other: whole pages of leaves, of which few are in memory at a
-/// time. Calls fn for each piece, in ascending order.
+/// Calls CheckBlocks for pieces of `blocks`, in ascending order. A piece has whole pages of leaves, so only few of these
+/// are in memory at a time. Calls fn with the result of each piece.
 Status CheckInPieces(const BlockStream& stream, const Interval& blocks, const CheckSettings& options,
                      const CheckedPiece& fn);
 
 /// Adds findings that follow those of `list`. Neighbours with the same fault become one entry.
 void AppendBad(std::vector<BadBlocks>& list, const std::vector<BadBlocks>& more);
 
-/// The leaf that a block with these bytes has at place `index` of the stream.
+/// The leaf for these bytes, as block `index` of the stream.
 inline Hash LeafOf(const BlockStream& stream, std::uint64_t index, ByteSpan bytes) {
   return LeafHash(stream.key, stream.tag, index, bytes);
 }
 
-/// Whether these bytes are the committed ones of block `index`. False if its leaf is not known.
+/// True if these bytes match the committed leaf of block `index`. False if the leaf is not known.
 inline bool IsAsCommitted(const BlockStream& stream, std::uint64_t index, ByteSpan bytes) {
   return stream.expected != nullptr && LeafOf(stream, index, bytes) == stream.expected->leaf(index);
 }

@@ -1,8 +1,8 @@
 #pragma once
-// Running independent pieces of work on a few threads, and buffers for them.
+// Runs independent pieces of work on a few threads, and has buffers for them.
 //
-// lzy is a guest in other programs. So threads are few (option `threads`), short-lived, and take no signals. rows/,
-// encode/ and storage/ itself use these. No thread makes MPI calls here.
+// lzy runs inside other programs. So its threads are few (option `threads`), short-lived, and take no signals. rows/,
+// encode/ and storage/ itself use these functions. No thread makes MPI calls here.
 
 #include <cstddef>
 #include <functional>
@@ -12,18 +12,18 @@
 
 namespace lzy {
 
-/// A thread that blocks all signals of the process: handlers are the program's, and may be meant for its own threads.
-/// Faults that the thread raises itself (SIGSEGV, SIGBUS, ...) are as in any other thread. Join it.
-/// Throws what std::thread throws if there are no more threads, or no memory for one.
+/// Starts a thread that blocks all signals of the process, because handlers of the program may expect the program's own
+/// threads. Faults of the thread itself (SIGSEGV, SIGBUS, ...) are handled as in any other thread. The caller must join it.
+/// Throws as std::thread does if there are no more threads, or no memory for one.
 std::thread StartThread(std::function<void()> work);
 
-/// Calls work(i) for every i in [0, count), on at most `threads` threads (the caller's included), in no particular
-/// order. Returns when all calls have returned. If fewer threads can be started, those that there are do all of the
-/// work. If `work` throws, no further calls begin, and the first exception is thrown here when all threads have ended.
+/// Calls work(i) for every i in [0, count), on at most `threads` threads (including that of the caller), in no particular
+/// order. Returns when all calls have returned. If fewer threads can be started, these do all of the work. If `work`
+/// throws, no further calls begin; when all threads have ended, this function throws the first exception.
 void ParallelFor(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work);
 
-/// The same in at most `threads` stretches, for work that keeps something (a buffer) from one piece to the next. Calls
-/// work(first, last) for stretches [first, last) that together are [0, count).
+/// The same with at most `threads` calls, for work that keeps state (a buffer) between its pieces. Calls work(first, last)
+/// for ranges [first, last) that together are [0, count).
 void ParallelParts(std::size_t count, unsigned threads,
                    const std::function<void(std::size_t first, std::size_t last)>& work);
 
@@ -43,7 +43,7 @@ class AlignedBuffer {
   }
 
  private:
-  /// What is allocated with an alignment must be freed with the same one.
+  /// Frees the memory, with the alignment with which it was allocated.
   struct Delete {
     void operator()(unsigned char* data) const { ::operator delete(data, std::align_val_t{kAlignment}); }
   };

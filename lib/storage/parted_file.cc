@@ -17,8 +17,8 @@ PartedFile::Piece PartedFile::PieceAt(std::uint64_t offset, std::size_t length) 
           static_cast<std::size_t>(std::min<std::uint64_t>(length, unit_ - within))};
 }
 
-// Reads piece by piece with `read`, from the page cache or from the device. File::ReadAt can report missing bytes only
-// at the end of a range. So bytes that are missing in the middle make the range unreadable.
+// Reads piece by piece with `read`, from the page cache or from the device. File::ReadAt can report missing bytes only at
+// the end of a range. So if bytes are missing in the middle, the range is unreadable.
 Result<std::size_t> PartedFile::ReadPieces(std::uint64_t offset, MutableByteSpan to, Read read) {
   std::size_t done = 0;
   while (done < to.size()) {
@@ -30,7 +30,7 @@ Result<std::size_t> PartedFile::ReadPieces(std::uint64_t offset, MutableByteSpan
     }
     done += got;
     if (got == piece.length) continue;
-    // The bytes behind this piece are in other parts, and may be there.
+    // The bytes behind this piece are in other parts, and may exist.
     if (done - got + piece.length < to.size()) {
       return {Code::kUnreadable,
               fmt::format("{}: a part of its parity in device directory {} is missing", path_, piece.part)};
@@ -74,7 +74,7 @@ Result<FileStat> PartedFile::Stat() {
   FileStat all;
   for (const auto& part : parts_) {
     if (!part) continue;
-    // A part that is open may fail all the same, if its server is gone.
+    // Stat of an open part may fail if its server is down.
     if (const auto one = part->Stat(); one.ok()) all.size += one->size;
   }
   return all;

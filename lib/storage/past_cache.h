@@ -1,9 +1,9 @@
 #pragma once
-// A file that is read past the page cache of this node.
+// Reads a file past the page cache of this node.
 //
-// On most file systems of several nodes, a node keeps pages that another node has written since, until it happens to look
-// (docs/design/commit.md §5, "Pages of several nodes"). For bytes that another node may have written, only the file system itself
-// can tell.
+// After another node has written a file, most parallel file systems still return old pages from the cache of this node
+// until they check them again (docs/design/commit.md §5, "Pages of several nodes"). So bytes that another node may have
+// written must be read from the file system itself.
 
 #include <memory>
 
@@ -11,9 +11,9 @@
 
 namespace lzy {
 
-/// `file`, of which every reading is one by File::ReadAtFromDevice. All else is as it was. Null stays null.
+/// Returns a file that calls File::ReadAtFromDevice of `file` for every read, and is otherwise equal. Null stays null.
 std::unique_ptr<File> ReadPastCache(std::unique_ptr<File> file);
-/// Whether `file` is such a one.
+/// True if ReadPastCache returned `file`.
 bool IsReadPastCache(const File& file);
 
 }  // namespace lzy

@@ -14,7 +14,7 @@
 namespace lzy {
 namespace {
 
-/// More than any file system has. What has more is a mistake.
+/// More servers than any file system has, so a larger number is an error.
 constexpr std::uint64_t kMostServers = 4096;
 constexpr std::size_t kMostName = 255;
 constexpr std::size_t kMostAttribute = 65536;  // XATTR_SIZE_MAX
@@ -27,7 +27,7 @@ Status Absurd(const char* what, std::string why) {
 
 constexpr const char* kLustre = "Lustre";
 
-/// The fields of lustre_user.h, in the byte order that the magic number has.
+/// Reads fields of lustre_user.h, in the byte order of the magic number.
 class LustreReader {
  public:
   static constexpr std::uint32_t kV1 = 0x0BD10BD0, kV3 = 0x0BD30BD0, kSpecific = 0x0BD50BD0, kComposite = 0x0BD60BD0;
@@ -48,7 +48,7 @@ class LustreReader {
     } else {
       LZY_RETURN_IF_ERROR(AddPlain({}, bytes_.size(), {}, layout));
     }
-    if (layout.pieces.empty()) return std::optional<StripeLayout>();  // nothing of it is stored yet, or all is in an archive
+    if (layout.pieces.empty()) return std::optional<StripeLayout>();  // nothing is stored yet, or all of it is in an archive
     std::ranges::sort(layout.pieces, {}, &StripePiece::begin);
     for (std::size_t i = 1; i < layout.pieces.size(); ++i) {
       if (layout.pieces[i].begin < layout.pieces[i - 1].end) return Absurd(kLustre, "its components overlap");
@@ -101,7 +101,7 @@ class LustreReader {
     return Status::Ok();
   }
 
-  // struct lov_comp_md_v1 and its entries. What has no objects yet is not stored. Of several mirrors one is told.
+  // struct lov_comp_md_v1 and its entries. Entries without objects are not stored yet. Uses one of several mirrors.
   Status ReadComposite(StripeLayout& layout) const {
     if (!Has(0, kCompositeBytes)) return Absurd(kLustre, "the attribute is cut off");
     const std::uint64_t count = At<std::uint16_t>(14);
@@ -147,7 +147,7 @@ std::optional<std::uint64_t> NumberAfter(std::string_view text, std::string_view
 
 constexpr const char* kGluster = "GlusterFS";
 
-/// The hosts of "<POSIX(BRICK):HOST:PATH>", one after the other. BRICK and PATH may have any bytes in them.
+/// The hosts of "<POSIX(BRICK):HOST:PATH>" entries. BRICK and PATH may contain any bytes.
 std::vector<std::string_view> HostsOf(std::string_view text) {
   constexpr std::string_view kLeaf = "<POSIX(", kBrickEnd = "):";
   std::vector<std::string_view> hosts;
@@ -193,7 +193,7 @@ Kind KindOf(int fd) {
   }
 }
 
-/// Empty: there is none. `foreign`: and files of this file system never have it.
+/// The attribute; empty if there is none. Sets `foreign` if files of this file system never have it.
 std::string AttributeOf(int fd, const char* name, bool* foreign = nullptr) {
   std::string value(kMostAttribute, '\0');
   const ssize_t size = fgetxattr(fd, name, value.data(), value.size());
@@ -202,7 +202,7 @@ std::string AttributeOf(int fd, const char* name, bool* foreign = nullptr) {
   return value;
 }
 
-/// Of one target: what BEEGFS_IOC_GET_STRIPETARGET_V2 takes and gives. The first field is the number of the target.
+/// Argument and result of BEEGFS_IOC_GET_STRIPETARGET_V2 for one target. The first field is the number of the target.
 struct BeegfsTarget {
   std::uint8_t bytes[kBeegfsTargetBytes];
 };
@@ -224,7 +224,7 @@ Stripes AskBeegfs(int fd) {
   return ParseBeegfs(info.bytes, targets);
 }
 
-// FUSE does not tell what is behind it. `kind` becomes what answers.
+// FUSE does not report the file system behind it. Sets `kind` to the attribute that answers.
 Stripes AskFuse(int fd, Kind& kind) {
   bool no_gluster = false, no_ceph = false;
   if (const std::string bricks = AttributeOf(fd, "glusterfs.pathinfo", &no_gluster); !no_gluster) {
@@ -265,7 +265,8 @@ Stripes ParseLustre(ByteSpan attribute) {
   return reader.Read();
 }
 
-// "stripe_unit=4194304 stripe_count=1 object_size=4194304 pool=data". If there is one stripe, each object is a place of its own.
+// "stripe_unit=4194304 stripe_count=1 object_size=4194304 pool=data". If there is one stripe, each object is on a place of
+// its own.
 Stripes ParseCeph(std::string_view attribute) {
   const auto unit = NumberAfter(attribute, "stripe_unit="), count = NumberAfter(attribute, "stripe_count="),
              object = NumberAfter(attribute, "object_size=");
@@ -279,12 +280,13 @@ Stripes ParseCeph(std::string_view attribute) {
   return std::optional(StripeLayout{.file_system = kCeph, .pieces = {std::move(piece)}});
 }
 
-// GlusterFS distributes files, not stripes (its striped volumes are gone since version 6; of a sharded one it tells the first shard).
+// GlusterFS distributes files, not stripes (version 6 removed striped volumes; for a sharded volume it reports the first
+// shard).
 Stripes ParseGluster(std::string_view attribute) {
   while (attribute.ends_with('\0')) attribute.remove_suffix(1);
   const std::vector<std::string_view> bricks = HostsOf(attribute);
   if (bricks.empty() || bricks.size() > kMostServers) return Absurd(kGluster, "it tells no brick");
-  const std::set<std::string_view> hosts(bricks.begin(), bricks.end());  // it tells replicas in any order
+  const std::set<std::string_view> hosts(bricks.begin(), bricks.end());  // replicas come in any order
   const bool named = std::ranges::all_of(hosts, [](std::string_view host) { return !host.empty() && host.size() <= kMostName; });
   if (!named) return Absurd(kGluster, "the host of a brick has no name");
   const bool several = attribute.find("<REPLICATE:") != std::string_view::npos || attribute.find("<EC:") != std::string_view::npos ||

@@ -1,10 +1,9 @@
 #pragma once
-// How the file system spreads a file over its servers, as it tells it: Lustre, BeeGFS, GlusterFS, CephFS (docs/design/overview.md §3,
-// "Servers of a file system"). No library of these is used. What they say comes from another machine and is hostile: each
-// parser checks every bound.
+// Asks the file system how it distributes a file over its servers: Lustre, BeeGFS, GlusterFS, CephFS
+// (docs/design/overview.md §3, "Servers of a file system"). Uses none of their libraries. Answers come from another machine
+// and may be hostile, so each parser checks every bound.
 //
-// dataset/ and commit/ ask here for option stripe=servers, and lzy-info for what it prints. geometry/stripes says what
-// follows from it.
+// dataset/ and commit/ use it for option stripe=servers, lzy-info for its output. geometry/stripes evaluates the result.
 
 #include <functional>
 #include <map>
@@ -18,27 +17,28 @@
 
 namespace lzy {
 
-/// No value: the file system tells nothing, as most do. kInvalidArgument: what it tells makes no sense.
+/// nullopt: the file system reports nothing, like most file systems. kInvalidArgument: its answer is invalid.
 using Stripes = Result<std::optional<StripeLayout>>;
 
-/// How `file` is striped. One operation (BeeGFS: one, and one for each server); none where the file system of this device is
-/// known to tell nothing. What cannot be had, for whatever reason, is not told.
+/// The stripes of `file`. Costs one operation (BeeGFS: one more for each server), or none if the file system with this
+/// st_dev is known to report nothing. Returns nullopt if the answer cannot be read for any reason.
 Stripes StripesOf(FileSystem& fs, File& file);
 
-/// The extended attribute `lustre.lov`: struct lov_user_md of version 1 or 3, or a composite layout (struct
-/// lov_comp_md_v1), in either byte order. Servers are OSTs, "OST000a" with the index in hexadecimal as Lustre names them;
-/// the data that a layout has on the metadata server are on "MDT".
+/// Parses the extended attribute `lustre.lov`: struct lov_user_md of version 1 or 3, or a composite layout (struct
+/// lov_comp_md_v1), in either byte order. Servers are OSTs, named "OST000a" with the index in hexadecimal, as in Lustre.
+/// Data on the metadata server are on "MDT".
 Stripes ParseLustre(ByteSpan attribute);
-/// The attribute `ceph.file.layout`. It tells no servers: CephFS places each object by its own rules.
+/// Parses the attribute `ceph.file.layout`. It names no servers, because CephFS computes the place of each object.
 Stripes ParseCeph(std::string_view attribute);
-/// The attribute `glusterfs.pathinfo`: on which bricks a file is. The servers of a replica are one place.
+/// Parses the attribute `glusterfs.pathinfo`: the bricks of a file. All servers of a replica count as one server.
 Stripes ParseGluster(std::string_view attribute);
-/// What the ioctl BEEGFS_IOC_GET_STRIPEINFO fills in (`info`), and what BEEGFS_IOC_GET_STRIPETARGET_V2 does for each target,
-/// in the byte order of this machine.
+/// Parses the results of the ioctls BEEGFS_IOC_GET_STRIPEINFO (`info`) and BEEGFS_IOC_GET_STRIPETARGET_V2 (for each
+/// target), in the byte order of this machine.
 Stripes ParseBeegfs(ByteSpan info, const std::vector<std::vector<std::uint8_t>>& targets);
 inline constexpr std::size_t kBeegfsInfoBytes = 12, kBeegfsTargetBytes = 536;
 
-/// What StripesOf remembers of a file system (FileSystem::Memo). Tests of what nobody here can mount put `answer` there.
+/// Facts about file systems that StripesOf remembers (FileSystem::Memo). Tests set `answer` for file systems that they
+/// cannot mount.
 struct StripeMemo {
   enum class Kind { kNone, kLustre, kCeph, kGluster, kBeegfs, kFuse };
   std::mutex mutex;

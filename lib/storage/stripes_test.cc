@@ -197,15 +197,15 @@ TEST(ParseLustre, CutShortAtEachLength) {
   EachPrefix(CompositeBytes({Progressive()[0], Progressive()[1]}), true);
 }
 
-/// `bytes`, changed in up to five places and perhaps cut off, in memory of just that size: what reads behind it is found by
-/// AddressSanitizer.
+/// Changes `bytes` in up to five places, and may cut them off. The result has no spare memory behind it, so that
+/// AddressSanitizer finds reads behind the end.
 Bytes Mutated(Bytes bytes, std::mt19937& random) {
   for (std::uint64_t flips = random() % 6; flips > 0; --flips) bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
   if (random() % 4 == 0) bytes.resize(random() % (bytes.size() + 1));
   return {bytes.begin(), bytes.end()};
 }
 
-/// What a parser lets through can be asked for any byte, and a geometry follows from it or a refusal.
+/// Expects that a layout which a parser accepted has a server for each byte, and that GeometryByServers does not crash.
 void ExpectUsable(const Stripes& got, std::mt19937& random) {
   if (!got.ok() || !got->has_value()) return;
   for (const StripePiece& piece : (*got)->pieces) {

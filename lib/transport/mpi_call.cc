@@ -22,8 +22,8 @@ Status CheckMpi(int error, const char* call) {
                 fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
 }
 
-// MPI_Comm_dup would copy the attributes, and call back whoever set them. So a new communicator is made of the same
-// group. The program's error handler is not inherited either: errors come back as a Status.
+// MPI_Comm_dup would copy the attributes, and call callbacks of the program. So a new communicator is made of the same
+// group. It does not inherit the program's error handler either: errors are returned as a Status.
 Status CopyComm(MPI_Comm comm, MPI_Comm& copy) {
   MPI_Group group = MPI_GROUP_NULL;
   LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group"));
@@ -47,7 +47,7 @@ void Patience::Wait(int spins) {
   }
 }
 
-// The first look comes before any waiting, so a request that is done costs one MPI_Test. Help costs little if no task
+// The first test comes before any waiting, so a request that is done costs one MPI_Test. Help costs little if no task
 // waits.
 Status AwaitMpi(MPI_Request& request, const char* call) {
   for (Patience patience;; patience.Wait()) {

@@ -31,7 +31,7 @@ Status RunSchedule(MPI_Comm comm, int rank, std::span<const MulticastMessage> sc
     const auto bytes = static_cast<int>(std::min(max_transfer, size - at));
     if (from != MPI_PROC_NULL) transfers.Receive(data + at, bytes, from, receive);
     transfers.Await(receive, "MPI_Irecv");
-    // The sends of the piece before went on while this one arrived. Their requests are used again now.
+    // The sends of the previous piece continued while this one arrived. Their requests are reused now.
     for (std::size_t i = 0; i < to.size(); ++i) {
       transfers.Await(sends[i], "MPI_Isend");
       transfers.Send(data + at, bytes, to[i], sends[i]);
@@ -44,12 +44,12 @@ Status RunSchedule(MPI_Comm comm, int rank, std::span<const MulticastMessage> sc
 namespace {
 
 constexpr int kLarge = 1 << 18;  // bytes of a large message
-constexpr int kRounds = 8;       // of which the quickest counts
-constexpr int kBurst = 16;       // messages that are sent at once
-// All that Probe sends, answers included.
+constexpr int kRounds = 8;       // the quickest round counts
+constexpr int kBurst = 16;       // messages sent at once
+// All bytes that Probe sends, including answers.
 static_assert(kRounds * (kLarge + 1 + kBurst + 1 + 2 + 1) <= kMeasuringBytes);
 
-/// One end of what is measured; `peer` is the other one. `first`: this end sends first, and its times count.
+/// One end of the measurement; `peer` is the other one. `first`: this end sends first, and its times count.
 class Prober {
  public:
   Prober(MPI_Comm comm, bool first, int peer) : comm_(comm), first_(first), peer_(peer), buffer_(kLarge) {}
@@ -90,9 +90,9 @@ class Prober {
   std::vector<std::uint8_t> buffer_;
 };
 
-// A message and its answer take two latencies and two gaps. Each further message of a burst takes one gap more. What a
-// large message takes longer than a small one, its bytes take. Noise may make a difference negative, so it is bounded
-// by zero.
+// A message and its answer take two latencies and two gaps. Each further message of a burst takes one gap more. The
+// difference between a large and a small message is the time for its bytes. Noise may make a difference negative, so it is
+// bounded by zero.
 Result<CostModel> Probe(MPI_Comm comm, bool first, int peer) {
   Prober prober(comm, first, peer);
   LZY_ASSIGN_OR_RETURN(const double small, prober.Round(1, 1));

@@ -18,7 +18,7 @@ namespace {
 using datatypes::Layout;
 using datatypes::LayoutNode;
 
-// Where `count` elements of `type` lie, relative to the buffer.
+// The places of `count` elements of `type`, relative to the buffer.
 Result<Layout> LayoutOf(MPI_Count count, MPI_Datatype type) {
   datatypes::TypeShape shape;
   if (!shape.Read(type)) return {Code::kInvalidArgument, "MPI does not tell the extent of the datatype"};
@@ -31,7 +31,7 @@ Result<Layout> LayoutOf(MPI_Count count, MPI_Datatype type) {
   }
 }
 
-// Calls visit(address, size) for the runs that bytes [from, to) of the layout's data lie in, in order.
+// Calls visit(address, size) for the runs of bytes [from, to) of the layout's data, in order.
 template <class Visit>
 void Walk(const Layout& layout, std::uint8_t* origin, std::uint64_t from, std::uint64_t to, const Visit& visit) {
   if (layout.IsRun()) {
@@ -46,7 +46,7 @@ void Walk(const Layout& layout, std::uint8_t* origin, std::uint64_t from, std::u
     origin += static_cast<std::int64_t>(index) * node.stride;
     from -= index * each;
     to -= index * each;
-    if (node.child.IsRun()) {  // the loop that most data go through
+    if (node.child.IsRun()) {  // most data go through this loop
       origin += node.child.begin;
       for (; to > each; from = 0, to -= each, origin += node.stride) visit(origin + from, each - from);
       visit(origin + from, to - from);

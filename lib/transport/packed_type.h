@@ -1,7 +1,7 @@
 #pragma once
-// Any buffer that MPI can send, as a stream of bytes: those of its datatype in the order of the type map, without gaps.
-// Any range of them can be copied out or in, so that a message is cut where it suits, with no memory but for the pieces
-// under way. MPI_Pack takes only whole elements, and one may be as large as the message (a subarray).
+// Any buffer that MPI can send, as a stream of bytes: the bytes of its datatype in the order of the type map, without gaps.
+// Any range can be copied out or in, so a message can be cut anywhere, and needs memory only for the pieces under way.
+// MPI_Pack takes only whole elements, and one element may be as large as the message (a subarray).
 
 #include <mpi.h>
 
@@ -22,27 +22,29 @@ namespace lzy::validated {
 class Payload {
  public:
   Payload() = default;
-  /// `count` elements of `type` at `buffer`, which must outlive this; `type` may be freed. kInvalidArgument for what MPI
-  /// would not take, a type that is not committed excepted, and for datatypes whose making MPI does not tell.
+  /// `count` elements of `type` at `buffer`, which must outlive this; `type` may be freed. kInvalidArgument for arguments
+  /// that MPI would refuse (but accepts types that are not committed), and for datatypes whose definition MPI does not
+  /// report.
   static Result<Payload> Of(const void* buffer, MPI_Count count, MPI_Datatype type);
-  /// So many bytes, without gaps.
+  /// A buffer of contiguous bytes.
   static Payload Of(MutableByteSpan bytes);
 
-  /// The same, so many bytes further on.
+  /// The same payload at an address that is `bytes` higher.
   Payload Moved(std::ptrdiff_t bytes) const;
 
   std::uint64_t bytes() const { return bytes_; }
-  /// Where all of them lie one after the other; null if they do not.
+  /// The address of all bytes if they are contiguous; else null.
   std::uint8_t* contiguous() const { return contiguous_; }
 
-  /// Bytes `offset`.. of the stream, as many as `to` and `from` have. Precondition: they are within it.
+  /// Copies bytes from `offset` of the stream on; the size of `to` or `from` is their number. Precondition: they are within
+  /// it.
   void CopyOut(std::uint64_t offset, MutableByteSpan to) const;
   void CopyIn(std::uint64_t offset, ByteSpan from) const;
-  /// The same bytes where they lie if they are contiguous, else copied to `scratch`, which has room for them.
+  /// The bytes in place if they are contiguous, else copied to `scratch`, which has room for them.
   ByteSpan View(std::uint64_t offset, std::uint64_t size, std::uint8_t* scratch) const;
 
  private:
-  /// Calls visit(address, size) for the pieces of memory that these bytes of the stream lie in, in order.
+  /// Calls visit(address, size) for the pieces of memory of these bytes of the stream, in order.
   template <class Visit>
   void ForRuns(std::uint64_t offset, std::uint64_t size, const Visit& visit) const;
 

@@ -10,8 +10,8 @@ namespace lzy {
 
 namespace {
 
-// Bytes of a message, bytes of all that arrive at once, and messages each way: few large messages, or many small ones
-// at once. Chosen by measurements, in which lzy still waited by MPI_Wait (docs/performance/exchange.md).
+// Bytes of a message, bytes of all messages that arrive at once, and messages each way: few large messages, or many small
+// ones at once. Chosen by measurements, when lzy still waited by MPI_Wait (docs/performance/exchange.md).
 constexpr std::uint64_t kMostPiece = std::uint64_t{4} << 20;
 constexpr std::uint64_t kMostStaging = std::uint64_t{16} << 20;
 constexpr std::uint64_t kMostInFlight = 64;
@@ -61,9 +61,8 @@ class PairwiseExchange::Transfer {
     }
   }
 
-  // Waits for message t, and adds up what arrived. The messages of the first peer come before all others. They start
-  // the sums from this rank's own share, so `receive` need not be cleared. The send is waited for, too: its slot is
-  // used again.
+  // Waits for message t, and adds up its words. The messages of the first peer come before all others. They start the sums
+  // from this rank's own share, so `receive` need not be cleared. Also waits for the send, because its slot is used again.
   void Finish(std::uint64_t t) {
     const std::uint64_t slot = t % plan_.in_flight_;
     transfers_.Await(receives_[slot], "MPI_Irecv");
@@ -93,9 +92,9 @@ class PairwiseExchange::Transfer {
   Transfers transfers_{plan_.comm_, /*tag=*/0};
 };
 
-// Message t of a rank goes to the rank t / pieces + 1 places further on. All ranks go through the messages in the same
-// order, and none starts more than in_flight beyond those that it has finished. So the rank that is furthest behind
-// finds its message sent, and no rank waits forever.
+// Message t of a rank goes to the rank t / pieces + 1 places further on. All ranks process the messages in the same order,
+// and none starts more than in_flight messages beyond those that it has finished. So the rank that is furthest behind finds
+// its message sent, and no rank waits forever.
 Status PairwiseExchange::Run(const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging) const {
   Transfer transfer(*this, send, receive, staging);
   const std::uint64_t messages = pieces_ * (size_ - 1);

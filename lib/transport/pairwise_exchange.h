@@ -1,7 +1,7 @@
 #pragma once
-// XOR among ranks by messages in pairs: every rank sends every other rank its part, and adds up what has arrived while
-// more is on its way. One of the three ways of MpiCommunicator::ReduceScatterXor: the one for ranks that do not share
-// memory, if the ring is not shorter (docs/performance/exchange.md, "The rule").
+// XOR among ranks by messages in pairs: every rank sends every other rank its part, and adds up arrived parts while more
+// are on the way. One of the three ways of MpiCommunicator::ReduceScatterXor, for ranks that do not share memory, if the
+// ring is not shorter (docs/performance/exchange.md, "The rule").
 
 #include <mpi.h>
 
@@ -23,12 +23,12 @@ class PairwiseExchange {
   /// 1). Local.
   PairwiseExchange(MPI_Comm comm, int rank, std::span<const std::uint64_t> counts, std::uint64_t max_transfer);
 
-  /// 64-bit words of memory that Run needs for what arrives. The same on all ranks, and at most 16 MiB.
+  /// 64-bit words of memory that Run needs for arriving data. The same on all ranks, and at most 16 MiB.
   std::uint64_t StagingWords() const { return in_flight_ * piece_; }
 
-  /// As Communicator::ReduceScatterXor; `staging` has StagingWords() words. Collective. An error of MPI does not end
-  /// it, so what others wait for is sent if it still can be. No message is under way when it returns. The first error
-  /// is returned, on this rank only. Messages have tag 0.
+  /// As Communicator::ReduceScatterXor; `staging` has StagingWords() words. Collective. After an error of MPI, continues to
+  /// send to other ranks if possible. No message is under way when it returns. The first error is returned, on this rank
+  /// only. Messages have tag 0.
   Status Run(const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging) const;
 
  private:
@@ -36,7 +36,7 @@ class PairwiseExchange {
 
   /// 64-bit words that rank `to` gets by message `t`; 0 if its part has ended before. Such a message is not sent.
   std::uint64_t Words(std::size_t to, std::uint64_t t) const;
-  /// Where message `t` begins in its part, in words.
+  /// The word of its part at which message `t` begins.
   std::uint64_t Offset(std::uint64_t t) const { return t % pieces_ * piece_; }
 
   const MPI_Comm comm_;
@@ -45,7 +45,7 @@ class PairwiseExchange {
   const std::span<const std::uint64_t> counts_;
   std::vector<std::uint64_t> starts_;  // of the parts in the send buffer, in words
   std::uint64_t piece_ = 0;            // words of a message
-  std::uint64_t pieces_ = 0;           // messages that the longest part takes
+  std::uint64_t pieces_ = 0;           // messages for the longest part
   std::uint64_t in_flight_ = 0;        // messages each way
 };
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kLeastPiece = (std::uint64_t{64} << 10) / sizeof(std::uint64_t);
 constexpr std::uint64_t kLongestPiece = (std::uint64_t{512} << 10) / sizeof(std::uint64_t);
 
-/// 64-bit words of a message. When the first piece is round, a link has carried about an eighth of all that it will.
+/// 64-bit words of a message. After the first piece went round, a link has carried about an eighth of its total.
 std::uint64_t PieceOf(std::span<const std::uint64_t> counts) {
   const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const std::uint64_t longest = std::max<std::uint64_t>(1, *std::max_element(counts.begin(), counts.end()));
@@ -32,7 +32,7 @@ RingExchange::RingExchange(MPI_Comm comm, int rank, std::span<const std::uint64_
 }
 
 bool RingExchange::IsShorter(std::span<const std::uint64_t> counts) {
-  // Between two ranks there is nothing to save. For more than 255, Run has not enough slots.
+  // Between two ranks nothing can be saved. For more than 255, Run has too few slots.
   if (counts.size() < 3 || counts.size() > 255) return false;
   const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
   const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
@@ -41,10 +41,9 @@ bool RingExchange::IsShorter(std::span<const std::uint64_t> counts) {
   return 4 * (counts.size() - 1) * longest > 5 * (all + on_its_way);
 }
 
-/// One rank's side of a call of Run. A part goes round in pieces. With L the number of parts that are not empty, piece
-/// w makes hop h, to the rank h + 1 after its owner, at time w·L + h (counted in hops). By then the link has carried
-/// what came before. All ranks do their work in the order of these times, so both sides of a link have its messages in
-/// the same order, and one tag is enough.
+/// One rank's side of a call of Run. A part goes round in pieces. With L the number of parts that are not empty, piece w
+/// makes hop h, to the rank h + 1 after its owner, at time w·L + h (counted in hops). All ranks work in the order of these
+/// times, so both sides of a link have its messages in the same order, and one tag is enough.
 class RingExchange::Transfer {
  public:
   Transfer(const RingExchange& plan, const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging)
@@ -63,7 +62,7 @@ class RingExchange::Transfer {
     });
   }
 
-  // Receives are posted as far ahead as there are slots. A piece that begins here (hop 0) takes none.
+  // Receives are posted as far ahead as there are slots. A piece that begins here (hop 0) needs no slot.
   Status Run() {
     std::size_t started = 0;
     for (const Piece& piece : pieces_) {
@@ -79,9 +78,9 @@ class RingExchange::Transfer {
   // One message, as this rank sees it.
   struct Piece {
     std::uint64_t time;
-    std::uint64_t hop;     // the one that brings it here; 0: it begins here
-    std::size_t part;      // rank that it is for
-    std::uint64_t number;  // in its part
+    std::uint64_t hop;     // the hop that ends here; 0: the piece begins here
+    std::size_t part;      // the rank that gets this part
+    std::uint64_t number;  // number within the part
   };
 
   std::uint64_t Words(std::size_t part, std::uint64_t number) const {
@@ -135,10 +134,10 @@ class RingExchange::Transfer {
   Transfers transfers_{plan_.comm_, /*tag=*/0};
 };
 
-// No rank waits forever, because whatever is earliest can go on. A piece waits for its hop before, which is earlier by
-// 1. A slot waits until the piece before in it has been sent on. For that, the next rank must have a slot for it, one
-// hop later. But that piece is the 32nd before. At any one time a rank has fewer than 16 pieces: those of L parts
-// whose hops differ by multiples of L, and L² < n <= 255. So what the slot waits for is earlier by 2 at least.
+// No rank waits forever, because the earliest step can always continue. A piece waits for its previous hop, which is
+// earlier by 1. A slot waits until its previous piece has been sent on. For that, the next rank must have a slot for it,
+// one hop later. But that piece is the 32nd before. At any time a rank has fewer than 16 pieces: those of L parts whose
+// hops differ by multiples of L, and L² < n <= 255. So the slot waits for a step that is earlier by at least 2.
 Status RingExchange::Run(const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging) const {
   return Transfer(*this, send, receive, staging).Run();
 }

@@ -1,8 +1,8 @@
 #pragma once
-// XOR among ranks along a ring. What is for rank r begins at rank r + 1, and every rank adds its share before it sends
-// the sum on. So no link carries more than all parts together. In pairs (transport/pairwise_exchange.h), a rank gets
-// its own part from every other rank. For a restored device, whose owner gets everything, that is n - 1 times the
-// device through one link.
+// XOR among ranks along a ring. The part for rank r begins at rank r + 1, and every rank adds its share before it sends the
+// sum on. So no link carries more than all parts together. In pairs (transport/pairwise_exchange.h), a rank gets its own
+// part from every other rank. If the owner of a restored device gets everything, n - 1 times the device goes through one
+// link.
 //
 // MpiCommunicator uses it for ranks on several nodes if IsShorter says so (docs/performance/exchange.md, "Few ranks
 // get it all").
@@ -23,10 +23,10 @@ class RingExchange {
   /// As PairwiseExchange. Precondition: 2 to 255 ranks. With more, ranks could wait for each other forever (see Run).
   RingExchange(MPI_Comm comm, int rank, std::span<const std::uint64_t> counts, std::uint64_t max_transfer);
 
-  /// Whether the busiest link carries less than 4/5 of what it does in pairs. That is so if few ranks get most of the
-  /// result. It takes into account that the first piece must come all the way round. False for less than 3 or more
-  /// than 255 ranks. The same on all ranks; local. Ask only for ranks on several nodes. On one node there are no
-  /// links, and a piece that waits for each rank in turn costs more than what is saved.
+  /// True if the busiest link carries less than 4/5 of its load in pairs. That is so if few ranks get most of the result.
+  /// Considers that the first piece must go all the way round. False for less than 3 or more than 255 ranks. The same on
+  /// all ranks; local. Use it only for ranks on several nodes. On one node there are no links, and a piece that waits for
+  /// each rank in turn costs more than is saved.
   static bool IsShorter(std::span<const std::uint64_t> counts);
 
   /// 64-bit words of memory that Run needs; the same on all ranks, and at most 16 MiB.
@@ -37,7 +37,7 @@ class RingExchange {
 
  private:
   class Transfer;
-  static constexpr std::uint64_t kSlots = 32;  // pieces that a rank has at once; Run says why it is enough
+  static constexpr std::uint64_t kSlots = 32;  // pieces that a rank has at once; Run explains why this is enough
 
   const MPI_Comm comm_;
   const std::size_t rank_;

@@ -31,16 +31,16 @@ namespace lzy {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-// Words of a slot at most. Longer steps wait less often. Above this, what one rank brings for another leaves the
-// second-level cache before it is fetched (docs/performance/exchange.md).
+// The most words of a slot. Longer steps need fewer waits. Above this, the data of one rank for another leave the
+// second-level cache before they are fetched (docs/performance/exchange.md).
 constexpr std::uint64_t kMostStep = (std::uint64_t{256} << 10) / sizeof(std::uint64_t);
-// How often to offer the processor before sleeping. A short wait is for a rank that runs on another core, or could run
-// on this one. Both are over sooner than a sleep. kNap bounds a sleep, so `idle` is called every millisecond.
+// Number of yields before sleeping. A short wait is for a rank that runs on another core, or could run on this one. Both
+// take less time than a sleep. kNap bounds a sleep, so `idle` is called every millisecond.
 constexpr int kYields = 20;
 constexpr std::timespec kNap = {0, 1'000'000};
 
-/// How the other ranks find the memory of rank 0. The random token is in the name of the memfd, so it cannot be
-/// confused with another one. descriptor -1: there is no memory.
+/// The information with which other ranks find the memory of rank 0. The random token is in the name of the memfd, so it
+/// cannot be confused with another one. descriptor -1: there is no memory.
 struct Offer {
   std::uint64_t token = 0;
   std::int64_t process = 0;
@@ -53,8 +53,8 @@ struct Offer {
   LZY_FIELDS(token, process, descriptor, node)
 };
 
-/// A descriptor of new memory, not valid if there is none. Nothing is allocated yet (Map does that). It is closed after
-/// the exchange of descriptors: a mapping needs none, so none is left open in the program.
+/// A descriptor of new memory, invalid if there is none. Map allocates the memory later. The descriptor is closed after the
+/// exchange of descriptors: a mapping needs none, so none stays open in the program.
 Descriptor CreateMemory(std::uint64_t bytes, Offer& offer) {
   // A file beyond this limit would not be an error, but SIGXFSZ, which ends the program.
   rlimit limit{};
@@ -66,8 +66,8 @@ Descriptor CreateMemory(std::uint64_t bytes, Offer& offer) {
   return ftruncate(made.get(), static_cast<off_t>(bytes)) == 0 ? std::move(made) : Descriptor();
 }
 
-/// Opens the memory of rank 0; not valid if it cannot. On another node, or in another name space, the number may be of
-/// another process. So the link is read first: what is not the memory that was meant is not even opened.
+/// Opens the memory of rank 0; invalid if this fails. On another node, or in another name space, the number may belong to
+/// another process. So the link is read first, and other files are not even opened.
 Descriptor OpenMemory(const Offer& offer) {
   const std::string expected = fmt::format("/memfd:{}", offer.Name());
   std::array<char, 128> target{};
@@ -88,7 +88,7 @@ void Xor(std::uint64_t* to, const std::uint64_t* a, const std::uint64_t* b, std:
   for (std::uint64_t i = 0; i < count; ++i) to[i] = a[i] ^ b[i];
 }
 
-// Rounds that have slots of their own: ReduceScatterXor says why four are enough.
+// Number of rounds with slots of their own: ReduceScatterXor explains why four are enough.
 constexpr std::uint64_t kSlotRounds = 4;
 
 // Words of a slot: a whole number of cache lines, so no line has words for two ranks.
@@ -99,10 +99,10 @@ std::uint64_t StepFor(std::size_t size, std::uint64_t memory) {
 
 }  // namespace
 
-/// What a rank tells the others. It has a page of its own in the rank's part, so no slot shares its cache line.
+/// The messages of a rank to the others. It is on a page of its own in the rank's part, so no slot shares its cache line.
 struct SharedExchange::Post {
-  std::atomic<std::uint32_t> round{0};     // the last for which this rank's slots are filled
-  std::atomic<std::uint32_t> sleepers{0};  // how many wait for `round` to change
+  std::atomic<std::uint32_t> round{0};     // the last round for which this rank's slots are filled
+  std::atomic<std::uint32_t> sleepers{0};  // number of ranks that wait for `round` to change
 };
 
 SharedExchange::SharedExchange(int rank, int size, std::uint64_t memory, std::function<void()> idle)
@@ -122,8 +122,8 @@ std::uint64_t SharedExchange::PartBytes() const {
   return (kPage + slots + kPage - 1) / kPage * kPage;
 }
 
-// fallocate comes before anything is touched: it fails if there is no memory, where a touch would raise SIGBUS. Every
-// rank allocates its own part, so the pages are on its memory node.
+// fallocate comes before the first access: it fails if there is no memory, where an access would raise SIGBUS. Every rank
+// allocates its own part, so the pages are on its memory node.
 bool SharedExchange::Map(int descriptor) {
   const auto at = static_cast<off_t>(rank_ * PartBytes());
   if (fallocate(descriptor, 0, at, static_cast<off_t>(PartBytes())) != 0) return false;
@@ -147,8 +147,8 @@ Result<std::unique_ptr<SharedExchange>> SharedExchange::Make(Communicator& comm,
     const Descriptor opened = OpenMemory(offer);
     mapped = opened.valid() && made->Map(opened.get());
   }
-  // This reduction is also a barrier. Until all ranks have opened the memory, rank 0 keeps its descriptor. Until all
-  // have made their posts, no rank looks at one.
+  // This reduction is also a barrier. Rank 0 keeps its descriptor until all ranks have opened the memory. No rank reads a
+  // Post until all have made theirs.
   LZY_ASSIGN_OR_RETURN(const std::uint64_t failures, comm.AllReduceSum(mapped ? 0 : 1));
   if (failures != 0) made.reset();
   return made;
@@ -211,13 +211,13 @@ void SharedExchange::Fetch(std::uint32_t round, std::uint64_t words, const std::
   }
 }
 
-// In every round, each rank copies the next words of what it has for the others into its slots, and announces it. Then
-// it fetches what the others have for it. It fills its slots for the next round before it fetches, so no rank waits
-// while all are equally fast.
+// In every round, each rank copies the next words of its data for the others into its slots, and announces this. Then it
+// fetches the data of the others. It fills its slots for the next round before it fetches, so no rank waits if all are
+// equally fast.
 //
-// No rank says that it has fetched. A rank that has filled round r has fetched round r - 2. A rank that is about to
-// fill r + 1 has fetched r - 1, hence has seen every other rank fill r - 1. So every rank has fetched r - 3, and the
-// slots of r - 3 may be overwritten: r + 1 uses the same ones.
+// No rank announces that it has fetched. A rank that has filled round r has fetched round r - 2. A rank that is about to
+// fill r + 1 has fetched r - 1, hence has seen every other rank fill r - 1. So every rank has fetched r - 3, and the slots
+// of r - 3 may be overwritten: r + 1 uses the same ones.
 void SharedExchange::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
                                       std::span<const std::uint64_t> counts) {
   const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());

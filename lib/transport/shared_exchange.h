@@ -6,8 +6,8 @@
 // the first touch, and making one with Open MPI 4.1 never returns. Freeing one is collective. Here, having no memory
 // is an error that is seen while there is another way, and freeing concerns no other rank.
 //
-// The memory is a memfd of rank 0, which the others open through /proc. It has one part for each rank: a Post, and
-// slots for what the rank brings for each of the others. Each part is written by its own rank only.
+// The memory is a memfd of rank 0, which the others open through /proc. It has one part for each rank: a Post, and slots
+// with the rank's data for each of the others. Only the rank itself writes its part.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,11 +23,11 @@ namespace lzy {
 /// The shared memory of one communicator. One thread of a rank uses it at a time.
 class SharedExchange {
  public:
-  /// Makes and maps the memory: `memory` bytes for each rank, about. nullptr on all ranks unless every one can map
-  /// memory of rank 0 and has room for its own part. Reasons are another node, no memory left, or a system that
-  /// forbids it. `comm` has two or more ranks; it is not used afterwards. `idle` is called now and then by a rank that
-  /// waits: a peer may still be in an MPI call that needs this process to make progress before it gets here. An error
-  /// is one of the communication. Collective over `comm`.
+  /// Makes and maps the memory: about `memory` bytes for each rank. nullptr on all ranks unless every rank can map the
+  /// memory of rank 0 and has room for its own part. Reasons are another node, no memory left, or a system that forbids it.
+  /// `comm` has two or more ranks; it is not used afterwards. A waiting rank calls `idle` now and then, because a peer may
+  /// still be in an MPI call that needs progress of this process. An error concerns the communication. Collective over
+  /// `comm`.
   static Result<std::unique_ptr<SharedExchange>> Make(Communicator& comm, std::function<void()> idle,
                                                       std::uint64_t memory = kMemory);
   /// Unmaps the memory. Local: other ranks keep theirs.
@@ -52,19 +52,19 @@ class SharedExchange {
   bool Map(int descriptor);
 
   Post& PostOf(std::size_t rank) const;
-  /// Where rank `from` puts what it brings for rank `to` in a round.
+  /// The slot in which rank `from` puts its data for rank `to` in a round.
   std::uint64_t* Slot(std::uint32_t round, std::size_t from, std::size_t to) const;
-  /// How many words the next round takes of a part of `count` words, of which `done` are done.
+  /// Number of words in the next round of a part of `count` words, after `done` words.
   std::uint64_t Words(std::uint64_t count, std::uint64_t done) const {
     return count <= done ? 0 : std::min(step_, count - done);
   }
-  /// Says that this rank's slots are filled for `round`, and wakes those that wait for it.
+  /// Announces that this rank's slots are filled for `round`, and wakes ranks that wait for it.
   void Announce(std::uint32_t round);
   /// Returns when `rank` has filled its slots for `round`.
   void Await(std::uint32_t round, std::size_t rank);
-  /// Copies the words from `done` on of what this rank has for the others to its slots, and announces the round.
+  /// Copies the words from `done` on of this rank's data for the others to its slots, and announces the round.
   void Fill(std::uint32_t round, std::uint64_t done, const std::uint64_t* send, std::span<const std::uint64_t> counts);
-  /// Adds up what all ranks brought for this one in a round: `words` words, this rank's own at `own`, to `receive`.
+  /// Adds up the data of all ranks for this one in a round into `receive`: `words` words, this rank's own at `own`.
   void Fetch(std::uint32_t round, std::uint64_t words, const std::uint64_t* own, std::uint64_t* receive);
 
   const std::size_t rank_;

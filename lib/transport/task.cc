@@ -6,7 +6,7 @@
 
 namespace lzy::validated {
 
-// MPI frees the request when it is cancelled or done; nobody waits for that.
+// MPI frees the request when it is cancelled or done; this does not wait for it.
 Message::~Message() {
   if (request_ == MPI_REQUEST_NULL) return;
   PMPI_Cancel(&request_);
@@ -55,10 +55,10 @@ Pump& Pump::OfProcess() {
   return pump;
 }
 
-// Resumes the tasks whose wait is over. A task that goes on may wait anew, and so add to `waiting`: hence indices
-// instead of iterators, and a count that is taken before. New entries are looked at in the next step. A task may also
-// destroy others; their entries become null. An entry is cleared before its task goes on, because what it points to
-// may be gone afterwards.
+// Resumes the tasks whose wait is over. A resumed task may wait again, and so add to `waiting`: hence indices instead of
+// iterators, and a count that is taken before. New entries are tested in the next step. A task may also destroy others;
+// their entries become null. An entry is cleared before its task continues, because the object of the entry may be
+// destroyed afterwards.
 template <class What, class Test>
 bool Pump::Resume(std::vector<Waiting<What>>& waiting, const Test& test) {
   bool any = false;
@@ -74,7 +74,7 @@ bool Pump::Resume(std::vector<Waiting<What>>& waiting, const Test& test) {
   return any;
 }
 
-// Messages first: what they bring often makes conditions hold.
+// Messages first, because their arrival often makes conditions true.
 bool Pump::Step() {
   long_awaited_ = false;
   const bool messages = Resume(messages_, [this](Message& message) {
@@ -92,10 +92,10 @@ void Pump::Help() {
   if (lock.owns_lock()) Step();
 }
 
-// The mutex is held for one step at a time, so several threads can be here at once. A step of one of them may finish
-// the task of another: hence `done` is asked first. As long as anything moves, there is no waiting.
+// The mutex is held for one step at a time, so several threads can be here at once. A step of one of them may finish the
+// task of another: hence `done` is tested first. As long as any step resumes a task, there is no waiting.
 void Pump::RunUntil(const std::function<bool()>& done) {
-  // A chunk comes within a millisecond. A process that gave the processor to a busy one meanwhile would have it back
+  // A chunk comes within a millisecond. If the process yielded the processor to a busy one meanwhile, it would get it back
   // only after some milliseconds.
   constexpr int kLongSpins = 10000;
   Patience patience;
@@ -105,7 +105,7 @@ void Pump::RunUntil(const std::function<bool()>& done) {
       const std::lock_guard lock(mutex_);
       if (done()) return;
       moved = Step();
-      // A step may have brought what this waits for. Then there is no need to wait for the mutex again.
+      // A step may have completed the awaited task. Then there is no need to take the mutex again.
       if (moved && done()) return;
       is_long = long_awaited_;
     }

@@ -1,10 +1,10 @@
 #pragma once
-// Protocols that are written as they run, one step after the other, although a process is in many of them at once. A
-// Task is a coroutine that waits for MPI requests (Message) or conditions. The Pump looks which of them have come, and
-// resumes their tasks. The room validated is written with these (docs/exchange.md, "Messages").
+// Coroutines for protocols: each protocol is written as sequential code, although a process runs many at once. A Task is a
+// coroutine that waits for MPI requests (Message) or conditions. The Pump tests them, and resumes the tasks of those that
+// are complete. The room validated uses these (docs/exchange.md, "Messages").
 //
-// There are no threads here: nothing moves but in calls of the pump. All coroutines run under the pump's mutex, so
-// they need no locks among themselves. A task must not block, and must not call AwaitMpi, Pump::Run or Pump::Help.
+// There are no threads here: tasks only run in calls of the pump. All coroutines run under the pump's mutex, so they need
+// no locks among themselves. A task must not block, and must not call AwaitMpi, Pump::Run or Pump::Help.
 
 #include <mpi.h>
 
@@ -30,9 +30,9 @@
 
 namespace lzy::validated {
 
-/// A coroutine that returns a Status (co_return). It begins when it is awaited by another task, or by Start, and runs
-/// once. What it throws becomes its Status. Its arguments are kept by value; what they refer to must outlive it. Move
-/// only; owns its frame.
+/// A coroutine that returns a Status (co_return). It begins when another task awaits it, or by Start, and runs once. An
+/// exception becomes its Status. Its arguments are kept by value; objects that they refer to must outlive it. Move only;
+/// owns its frame.
 class [[nodiscard]] Task {
  public:
   struct promise_type {
@@ -61,18 +61,18 @@ class [[nodiscard]] Task {
     std::swap(handle_, other.handle_);
     return *this;
   }
-  /// Destroys the frame, and with it what the task awaits. Not while the task is running.
+  /// Destroys the frame, and the tasks that it awaits. Not while the task is running.
   ~Task() {
     if (handle_) handle_.destroy();
   }
 
-  /// Whether it has returned. Only then status() means anything.
+  /// True if it has returned. Only then status() is valid.
   bool done() const { return handle_.done(); }
   const Status& status() const { return handle_.promise().status; }
-  /// Runs it up to where it has to wait. Under the pump's mutex.
+  /// Runs it until it has to wait. Under the pump's mutex.
   void Start() { handle_.resume(); }
 
-  /// co_await of a task runs it, and gives its Status. Once.
+  /// co_await of a task runs it, and returns its Status. Only once.
   bool await_ready() const noexcept { return false; }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
     handle_.promise().next = caller;
@@ -84,8 +84,8 @@ class [[nodiscard]] Task {
   std::coroutine_handle<promise_type> handle_;
 };
 
-/// An MPI request that is under way. What it reads or writes must outlive this. A request that is not done at the end
-/// is cancelled. That is for the way out after an error of MPI.
+/// An MPI request that is under way. Its buffers must outlive this object. The destructor cancels a request that is not
+/// done; this happens only after an error of MPI.
 class Message {
  public:
   Message() = default;
@@ -93,8 +93,8 @@ class Message {
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;
 
-  /// Begins the request by `start(&request)`; `call` is its name for errors. If the call fails, the message counts as
-  /// done, and status() says why. Precondition: the message before in this object is done.
+  /// Begins the request by `start(&request)`; `call` is its name for errors. If the call fails, the message counts as done,
+  /// and status() has the reason. Precondition: the previous message of this object is done.
   template <class Start>
   void Begin(const char* call, const Start& start) {
     call_ = call;
@@ -105,16 +105,16 @@ class Message {
   void Send(ByteSpan bytes, int dest, int tag, MPI_Comm comm, bool synchronous = false);
   void Receive(MutableByteSpan to, int source, int tag, MPI_Comm comm);
   void Broadcast(MutableByteSpan bytes, int root, MPI_Comm comm);
-  /// Marks it as one that takes longer than giving the processor to others and getting it back: a chunk of a payload.
-  /// Then the pump spins longer before it yields.
+  /// Marks it as a message that takes longer than a switch to another process and back, such as a chunk of a payload. Then
+  /// the pump spins longer before it yields.
   void SetLong() { long_ = true; }
   bool is_long() const { return long_; }
-  /// Whether it is done. If so, status(), source(), tag() and length() tell how.
+  /// True if it is done. Then status(), source(), tag() and length() are valid.
   bool Test();
   Status status() const;
   int source() const { return came_.MPI_SOURCE; }
   int tag() const { return came_.MPI_TAG; }
-  /// Bytes that arrived, of a message that was received as MPI_BYTE.
+  /// Number of bytes that arrived, for a message received as MPI_BYTE.
   int length() const;
 
  private:
@@ -125,29 +125,29 @@ class Message {
   bool long_ = false;
 };
 
-/// All that the tasks of a process wait for. Threads call it in turns, under mutex(). There is one pump for a process:
-/// a rank that waits in any call of lzy must answer all others.
+/// Everything that the tasks of a process wait for. Threads call it in turns, under mutex(). There is one pump for a
+/// process, because a rank that waits in any call of lzy must answer all others.
 class Pump {
  public:
   static Pump& OfProcess();
 
-  /// Held while any task runs. Whoever changes what tasks look at must hold it.
+  /// Held while any task runs. Hold it to change data that tasks read.
   std::mutex& mutex() { return mutex_; }
 
-  /// Resumes every task whose message or condition has come. True if there was one. Precondition: the mutex is held.
+  /// Resumes every task whose message or condition is complete. True if there was one. Precondition: the mutex is held.
   bool Step();
   /// Starts `task`, and pumps until it is done; returns its Status. Takes the mutex, and releases it between steps, so
   /// other threads can pump, too.
   Status Run(Task task);
-  /// Makes one step, unless another thread is making one. For callers that wait for something else, so no other
+  /// Makes one step, unless another thread is making one. For callers that wait for something else, so that no other
   /// process waits for this one meanwhile (AwaitMpi).
   void Help();
-  /// Pumps until `done()`, which is asked under the mutex.
+  /// Pumps until `done()` returns true. `done` is called under the mutex.
   void RunUntil(const std::function<bool()>& done);
 
-  /// co_await of Done suspends until the message is done, and gives its Status. co_await of Until suspends until the
-  /// condition holds; it is asked in every step, so it should be cheap. A task that is destroyed while it waits is
-  /// forgotten.
+  /// co_await of Done suspends until the message is done, and returns its Status. co_await of Until suspends until the
+  /// condition holds; it is tested in every step, so it should be cheap. A task that is destroyed while it waits is
+  /// removed.
   auto Done(Message& message) {
     struct Awaiter : Wait<Message> {
       bool await_ready() { return this->what->Test(); }
@@ -172,13 +172,13 @@ class Pump {
   }
 
  private:
-  /// A suspended coroutine, and what it waits for.
+  /// A suspended coroutine, and the object that it waits for.
   template <class What>
   struct Waiting {
     What* what;  // null: it does not wait any more
     std::coroutine_handle<> handle;
   };
-  /// What Done and Until return. It lives in the frame of the task that waits, so its destructor runs if that task is
+  /// The result of Done and Until. It lives in the frame of the waiting task, so its destructor runs if that task is
   /// destroyed. `waits`: it is in `list`.
   template <class What>
   struct Wait {

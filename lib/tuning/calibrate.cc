@@ -74,7 +74,7 @@ class Calibration {
     }
   }
 
-  // What the least times come to.
+  // The tuning that follows from the least times.
   Tuning Result() {
     Tuning tuning;
     if (file_.failed()) return tuning;
@@ -103,8 +103,7 @@ class Calibration {
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
-  // As the row pipeline does it: a piece of each source is read and hashed block by block, then all pieces are
-  // multiplied.
+  // As in the row pipeline: reads a piece of each source and hashes it block by block, then multiplies all pieces.
   void Encode(std::size_t piece) {
     std::array<const std::uint8_t*, kSources> inputs;
     std::uint8_t* output = memory_.data() + kSources * piece;
@@ -119,7 +118,7 @@ class Calibration {
     }
   }
 
-  // As verification does it: a buffer is read, then hashed.
+  // As in verification: reads a buffer, then hashes it.
   void Check(std::size_t buffer) {
     for (std::size_t at = 0; at < kFileBytes; at += buffer) {
       file_.Read(at, memory_.data(), buffer);
@@ -145,7 +144,7 @@ class Calibration {
 
 Tuning Calibrate(unsigned budget_ms) {
   Tuning tuning;
-  // Without memory, the result is the defaults.
+  // If memory runs out, the result is the defaults.
   (void)NoThrow([&] {
     const auto end = Clock::now() + std::chrono::milliseconds(budget_ms);
     Calibration calibration;

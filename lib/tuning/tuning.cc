@@ -45,7 +45,7 @@ static_assert(std::ranges::all_of(kChoices, [](const TuningChoice& choice) {
   return choice.candidates.size() <= Tuning::kMostCandidates;
 }));
 
-// The beginning of a file in /proc or /sys, whose size is not known before; empty if there is none.
+// The beginning of a file in /proc or /sys, whose size is not known in advance; empty if there is none.
 std::string KernelText(const std::string& path) {
   std::string text(4096, '\0');
   auto file = PosixFileSystem().Open(path, OpenMode::kRead);
@@ -55,8 +55,8 @@ std::string KernelText(const std::string& path) {
   return text;
 }
 
-// The lines of /proc/cpuinfo that tell one kind of processor from another, on x86 and ARM. Not the clock, and not the
-// flags, which change with microcode and kernels.
+// The lines of /proc/cpuinfo that identify the kind of processor, on x86 and ARM. Without the clock and the flags, which
+// change with microcode and kernels.
 std::string ProcessorModel() {
   constexpr std::string_view kKeys[] = {"vendor_id",       "cpu family",       "model",       "model name", "stepping",
                                         "CPU implementer", "CPU architecture", "CPU variant", "CPU part"};
@@ -72,8 +72,8 @@ std::string ProcessorModel() {
   return model;
 }
 
-// Names all that the results depend on: processor, the instructions that may be used, caches, libraries. A home
-// directory may be shared by machines of different kinds; each has a file of its own.
+// Names everything that affects the results: processor, usable instructions, caches, libraries. Machines of different kinds
+// may share a home directory; each has a file of its own.
 std::string MachineKey() {
   std::string text = ProcessorModel();
 #if defined(__x86_64__)
@@ -81,8 +81,8 @@ std::string MachineKey() {
                       __builtin_cpu_supports("avx512f") != 0, __builtin_cpu_supports("avx512bw") != 0,
                       __builtin_cpu_supports("vpclmulqdq") != 0);
 #endif
-  // Of the first processor. sysconf would be simpler, but in a virtual machine glibc 2.36 reports ten times the last
-  // cache of an AMD processor.
+  // Cache sizes of the first processor. sysconf would be simpler, but in a virtual machine glibc 2.36 reports ten times the
+  // last cache of an AMD processor.
   for (int index = 0; index < 8; ++index) {
     text += KernelText(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
   }
@@ -132,10 +132,11 @@ std::string EncodeTuning(const Tuning& tuning) {
   return document.dump(2) + "\n";
 }
 
-// Takes the speeds alone, wherever they are, and compares the rest with what is written for them. at() and get() throw
-// if something else is there.
+// Takes only the speeds, wherever they are, and compares all else with the text written for them. at() and get() throw if
+// the structure differs.
 std::optional<Tuning> DecodeTuning(std::string_view text) {
-  // The JSON parser takes time quadratic in the depth of a document that it gives up. Brackets bound the depth.
+  // The JSON parser takes time quadratic in the depth of a document that it rejects. The number of brackets bounds the
+  // depth.
   if (std::ranges::count_if(text, [](char c) { return c == '[' || c == '{'; }) > kMostBrackets) return std::nullopt;
   const nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   Tuning tuning;
@@ -145,7 +146,7 @@ std::optional<Tuning> DecodeTuning(std::string_view text) {
       for (const auto& candidate : document.at("choices").at(c).at("candidates")) {
         speeds.push_back(candidate.at("gb_per_s").get<double>());
       }
-      (void)tuning.Pick(static_cast<Tuned>(c), speeds);  // what it refuses differs below
+      (void)tuning.Pick(static_cast<Tuned>(c), speeds);  // if it refuses them, the comparison below fails
     }
   });
   if (!read.ok() || document != nlohmann::json::parse(EncodeTuning(tuning))) return std::nullopt;

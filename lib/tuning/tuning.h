@@ -1,12 +1,11 @@
 #pragma once
-// Sizes that are fastest on this machine (docs/design/overview.md §3, "Tuning"). They are measured in
-// some ten milliseconds, kept in a file, and chosen among candidates that are all correct everywhere. They change how
-// fast lzy is, never what it writes. Ranks may have chosen differently, so nothing that ranks must agree on may
-// depend on them.
+// The fastest sizes on this machine (docs/design/overview.md §3, "Tuning"). They are measured in some ten milliseconds,
+// kept in a file, and chosen among candidates that are all correct everywhere. They change the speed of lzy, never its
+// output. Ranks may choose differently, so nothing that ranks must agree on may depend on them.
 //
-// Nobody pays for measuring without asking for it. Programs under the layer keep the defaults, and need not read a
-// file in the user's home. Tools with much to read take what the file has, or measure if there is none (TuneForWork).
-// `lzy-info --tuning` always measures.
+// Measuring happens only on request. Programs under the layer keep the defaults, and need not read a file in the user's
+// home. Tools with much to read use the file, or measure if there is none (TuneForWork). `lzy-info --tuning` always
+// measures.
 //
 // Users: the row pipeline (rows) and verification (judge) ask CurrentTuning(); tools call TuneForWork.
 
@@ -23,7 +22,7 @@
 
 namespace lzy {
 
-/// What is chosen for. The numbers are indices into TuningChoices().
+/// The choices. The numbers are indices into TuningChoices().
 enum class Tuned : std::uint8_t {
   kEncode,  ///< reading, hashing and encoding rows
   kCheck,   ///< reading and hashing to verify
@@ -39,8 +38,8 @@ struct TuningChoice {
 /// All that there is to choose, by Tuned.
 std::span<const TuningChoice, kTunedCount> TuningChoices();
 
-/// The picked candidate of each choice, and how fast each candidate was. As constructed: the defaults, nothing
-/// measured. A small value type without memory of its own; copies may be read by several threads.
+/// The picked candidate of each choice, and the speed of each candidate. As constructed: the defaults, nothing measured. A
+/// small value type without memory of its own; copies may be read by several threads.
 class Tuning {
  public:
   static constexpr std::size_t kMostCandidates = 4;
@@ -76,16 +75,16 @@ class Tuning {
 /// and nothing on disk. Never fails.
 Tuning Calibrate(unsigned budget_ms);
 
-/// JSON with the schema "lzy-tuning/2": the machine; choices with candidates, speeds, and what is picked. (Version 1
+/// JSON with the schema "lzy-tuning/2": the machine; choices with candidates, speeds, and the picked candidates. (Version 1
 /// had ways of copying, too.)
 std::string EncodeTuning(const Tuning& tuning);
-/// Nothing unless `text` is what this version writes on this machine for some speeds. So a forged file can do no more
-/// than pick a slow candidate.
+/// nullopt unless `text` is exactly the text that this version writes on this machine for some speeds. So a forged file can
+/// only pick a slow candidate.
 std::optional<Tuning> DecodeTuning(std::string_view text);
 
-/// Where results are kept: a file in $XDG_CACHE_HOME/lzy or ~/.cache/lzy, one for each kind of processor and version
-/// of the libraries. Empty if neither variable has an absolute path; then nothing is kept. By default, asks the
-/// environment of the process.
+/// Path of the file with the results: in $XDG_CACHE_HOME/lzy or ~/.cache/lzy, one for each kind of processor and version of
+/// the libraries. Empty if neither variable has an absolute path; then nothing is kept. By default, uses the environment of
+/// the process.
 std::string TuningCachePath(const std::function<const char*(const char*)>& getenv_like = nullptr);
 /// Reads the file; nothing if it is not there or does not fit.
 std::optional<Tuning> LoadTuning(FileSystem& fs, const std::string& path);

@@ -1,6 +1,6 @@
-// Gatherer: one rank's side of a validated all-gather. `Run` is the whole protocol. Between the first message and the barrier of
-// Together::Finish, no rank may leave: a rank with an error goes on making the MPI calls that the others wait for. Only an error of
-// MPI ends a call early.
+// Gatherer: one rank's side of a validated all-gather. `Run` is the whole protocol. Between the first message and the
+// barrier of Together::Finish, no rank may leave: after an error, a rank continues to make the MPI calls that the others
+// wait for. Only an error of MPI ends a call early.
 
 #include <algorithm>
 #include <array>
@@ -52,7 +52,7 @@ class Gatherer {
   std::uint8_t* BeginReceive(std::uint64_t number);
   void BeginSend(std::uint64_t number);
   void TakeChunk(std::uint64_t number, std::uint8_t* content);
-  // The rank that is so many steps behind this one in the ring.
+  // The rank that is `steps` places behind this one in the ring.
   std::size_t Behind(std::uint64_t steps) const { return (me_ + ranks_ - static_cast<std::size_t>(steps) % ranks_) % ranks_; }
   Task Prove(std::size_t rank);
 
@@ -64,7 +64,7 @@ class Gatherer {
   const std::size_t me_;
   const std::uint64_t bytes_;
   Announce announce_;
-  // By rank: the tree of its block as it is here.
+  // By rank: the tree of its block on this rank.
   std::vector<TransferTree> trees_;
   // By rank: the root, if it is known.
   std::vector<Hash> expected_;
@@ -104,7 +104,7 @@ Task Gatherer::ShareRecords() {
 void Gatherer::TakeRecord(std::size_t rank, MutableByteSpan record) {
   link_->Arrived(announce_.kind == Kind::kInline ? Part::kInline : Part::kAnnounce, static_cast<int>(rank), record);
   const auto announce = DecodeAnnounce(record.first(kAnnounceBytes));
-  // An announcement that does not fit this rank's own counts as damaged. Its owner is then asked for the root.
+  // An announcement that does not match this rank's own counts as damaged. Then its owner is asked for the root.
   if (announce && announce->kind == announce_.kind && announce->bytes == bytes_ && announce->leaf == announce_.leaf) {
     expected_[rank] = announce->root;
     known_[rank] = true;
@@ -127,7 +127,7 @@ std::uint8_t* Gatherer::BeginReceive(std::uint64_t number) {
   return place;
 }
 
-// Message `number` carries what message `number` - chunks brought, which TakeChunk has put in its place by now.
+// Message `number` sends the chunk that came in message `number` - chunks. TakeChunk has put it in its place already.
 void Gatherer::BeginSend(std::uint64_t number) {
   Slot& slot = sends_[number % kWindow];
   const Interval chunk = chunks_[number % chunks_.size()];
@@ -170,7 +170,7 @@ Task Gatherer::ShareBlocks() {
   co_return Status::Ok();
 }
 
-// A rank that gives up says so to the owner, which then fails too.
+// A rank that gives up reports this to the owner, which then fails, too.
 Task Gatherer::Prove(std::size_t rank) {
   const Peer peer = together_.Ask(static_cast<int>(rank));
   Status status;
@@ -190,8 +190,8 @@ Task Gatherer::Run() {
   Status status = co_await ShareRecords();
   if (status.ok() && announce_.kind == Kind::kMessage) status = co_await ShareBlocks();
   if (!status.ok()) co_return status;
-  // Each rank begins with another owner, so no owner has to answer all at once. One failure does not keep the other
-  // blocks from being proven.
+  // Each rank begins with another owner, so no owner has to answer all at once. After a failure, the other blocks are still
+  // proven.
   Status worst;
   for (std::size_t step = 1; step < ranks_ && worst.code() != Code::kMpi; ++step) {
     const std::size_t rank = Behind(step);

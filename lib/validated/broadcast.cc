@@ -1,6 +1,6 @@
-// Broadcaster: one rank's side of a validated broadcast. `Run` is the whole protocol. Between the first message and the barrier
-// of Together::Finish, no rank may leave: a rank with an error goes on making the MPI calls that the others wait for. Only an error
-// of MPI ends a call early.
+// Broadcaster: one rank's side of a validated broadcast. `Run` is the whole protocol. Between the first message and the
+// barrier of Together::Finish, no rank may leave: after an error, a rank continues to make the MPI calls that the others
+// wait for. Only an error of MPI ends a call early.
 
 #include <algorithm>
 #include <array>
@@ -65,10 +65,9 @@ class Broadcaster {
   Payload payload_;
   const int root_;
   const bool in_place_;
-  // On the root its own, elsewhere as it arrived.
+  // On the root its own announcement, on other ranks the received one.
   Announce announce_;
-  // This rank has brought as many bytes as the root. If not, it takes part with a buffer of its own and fails in the
-  // end.
+  // This rank expects as many bytes as the root sends. If not, it takes part with a buffer of its own and fails at the end.
   bool fits_ = true;
   Hash expected_;
   TransferTree tree_;
@@ -90,8 +89,8 @@ void Broadcaster::SetAnnounce(const Announce& announce) {
   answers_.SetAnnounce(announce_);
 }
 
-// What fits into the announcement is hashed before it is sent, with the root in it. Everything else is hashed while
-// it travels. In place nothing travels, so all is hashed here.
+// A payload that fits into the announcement is hashed before it is sent, with the root in it. Other payloads are hashed
+// while they travel. With in_place nothing travels, so all is hashed here.
 void Broadcaster::Prepare() {
   const std::uint64_t bytes = payload_.bytes();
   SetAnnounce(AnnounceOf(bytes, in_place_, link_->sizes()));
@@ -114,7 +113,7 @@ Task Broadcaster::ShareFixed(Part part, Bytes& message) {
   co_return status;
 }
 
-// Takes what arrived only if all of it is right, with the payload if that is in it.
+// Accepts a message only if all of it is right, including a payload in it.
 bool Broadcaster::AcceptAnnounce(ByteSpan message) {
   if (message.size() != kAnnounceBytes + kMostWithin) return false;
   const auto announce = DecodeAnnounce(message.first(kAnnounceBytes));
@@ -201,7 +200,7 @@ Task Broadcaster::ShareRoot() {
   co_return co_await AskRoot(together_.Ask(root_), announce_.bytes, &expected_);
 }
 
-// The kind says what follows. It is the same on all ranks, so they make the same MPI calls.
+// The kind tells what follows. It is the same on all ranks, so they make the same MPI calls.
 Task Broadcaster::ShareContent() {
   if (announce_.kind == Kind::kInline) co_return Status::Ok();
   if (announce_.kind == Kind::kInPlace) {
@@ -231,8 +230,8 @@ Task Broadcaster::Run() {
   Status status = co_await ShareAnnounce();
   const bool known = status.ok();
   unproven_ = {{0, std::max<std::uint64_t>(payload_.bytes(), 1)}};
-  // Without the announcement, this rank cannot know what the root does next. Most likely it is what the arguments of
-  // this rank's own call say, so it makes the MPI calls for that.
+  // Without the announcement, this rank cannot know the next MPI calls of the root. Most likely they follow from the
+  // arguments of this rank's own call, so it makes these.
   if (!known && status.code() == Code::kCorrupt) {
     SetAnnounce(AnnounceOf(payload_.bytes(), in_place_, link_->sizes()));
   }
@@ -247,10 +246,9 @@ Task Broadcaster::Run() {
     status = Status(Code::kInvalidArgument,
                     fmt::format("the root, rank {}, has {} bytes and this rank {}", root_, announce_.bytes, payload_.bytes()));
   }
-  // Only now does this rank have something proven to answer from; requests have waited until here. With an error it
-  // refuses.
+  // Only now does this rank have proven data to answer from; requests have waited until here. After an error it refuses.
   if (!is_root()) together_.Serve(status.ok() ? &answers_ : nullptr);
-  // The root must fail too. It has to learn of that before the barrier ends.
+  // The root must fail, too. It must learn about the failure before the barrier ends.
   if (status.code() == Code::kCorrupt) {
     LZY_CO_RETURN_IF_ERROR(co_await together_.GiveUp(root_));
   }

@@ -36,7 +36,7 @@ constexpr std::size_t kCallHeader = 8;
 constexpr std::size_t kMostBatch = 2 * (Caller::kMostCall + kCallHeader);
 // Receives of calls that are posted at once.
 constexpr int kListeners = 4;
-// Answers that are being made or are on their way, beyond one for each thread.
+// Answers that are being made or sent, beyond one for each thread.
 constexpr unsigned kSpareAnswers = 4;
 
 // The threads that answer. Thread-safe.
@@ -55,7 +55,7 @@ class Answerers {
   };
 
   explicit Answerers(const CallHandler& handler) : handler_(handler) {
-    // All memory that a thread needs is there before it starts: it has nobody to tell that there is none.
+    // All memory of a thread is allocated before it starts, because a thread could not report a lack of memory.
     const unsigned buffers = handler.threads + kSpareAnswers;
     answers_.reserve(buffers);
     free_.reserve(buffers);
@@ -83,7 +83,7 @@ class Answerers {
     }
     changed_.notify_one();
   }
-  /// What has been answered since the last call.
+  /// The answers made since the last call.
   std::vector<Answer> Take() {
     std::vector<Answer> taken;
     taken.reserve(answers_.capacity());
@@ -93,7 +93,7 @@ class Answerers {
     answers_.clear();
     return taken;
   }
-  /// An answer has left, so its buffer can be used again.
+  /// Returns the buffer of an answer that was sent.
   void GiveBack(Buffer buffer) {
     {
       const std::lock_guard lock(mutex_);
@@ -125,7 +125,7 @@ class Answerers {
   }
 
   const CallHandler& handler_;
-  std::mutex mutex_;  // for all that follows, but threads_
+  std::mutex mutex_;  // for all fields below except threads_
   std::condition_variable changed_;
   std::deque<Question> questions_;
   std::vector<Answer> answers_;
@@ -134,8 +134,8 @@ class Answerers {
   std::vector<std::thread> threads_;
 };
 
-// One call of RunWithCalls. Everything but Begin and the work is done by the thread that runs the pump, under its
-// mutex, in Turn.
+// One call of RunWithCalls. The thread that runs the pump does everything except Begin and the work, under its mutex, in
+// Turn.
 class Calls final : public Caller {
  public:
   Calls(std::shared_ptr<Link> link, const CallHandler& handler)
@@ -153,7 +153,7 @@ class Calls final : public Caller {
         worked_ = true;
       });
     });
-    // A rank without a thread for its work still takes part, or the others would wait forever.
+    // A rank without a thread for its work still takes part, because the others would wait forever.
     if (!started.ok()) worked_ = true;
     Pump::OfProcess().RunUntil([&] {
       bool ended = false;
@@ -163,7 +163,7 @@ class Calls final : public Caller {
     if (worker.joinable()) worker.join();
     {
       const std::lock_guard lock(Pump::OfProcess().mutex());
-      listeners_.clear();  // what they wait for does not come any more
+      listeners_.clear();  // no more messages will come
     }
     answerers_.reset();
     if (!started.ok()) return started;
@@ -194,7 +194,7 @@ class Calls final : public Caller {
     Envelope envelope;
     std::optional<Task> receiving;
   };
-  /// Brings calls to one rank, one message after the other.
+  /// Sends calls to one rank, one message after the other.
   struct Courier {
     std::deque<std::uint32_t> waiting;     // slots
     std::vector<std::uint32_t> under_way;  // slots
@@ -206,7 +206,7 @@ class Calls final : public Caller {
     Envelope envelope;
     std::optional<Task> receiving;
   };
-  /// An answer that leaves.
+  /// An answer that is being sent.
   struct Leaving {
     Buffer buffer;
     std::optional<Task> sending;
@@ -214,7 +214,7 @@ class Calls final : public Caller {
 
   static Payload Of(std::uint8_t* bytes, std::size_t size) { return Payload::Of(MutableByteSpan(bytes, size)); }
 
-  // Does all that can be done now. True when it is the end on all ranks.
+  // Does all work that can be done now. True at the end on all ranks.
   bool Turn() {
     bool worked = false;
     std::deque<std::unique_ptr<Pending>> queued;
@@ -231,11 +231,11 @@ class Calls final : public Caller {
     EndCalls();
     if (!worked || !pending_.empty() || !unslotted_.empty()) return false;
     {
-      // What was told of an answer just now may have begun another call.
+      // The callback of an answer may have begun another call.
       const std::lock_guard lock(mutex_);
       if (!queued_.empty()) return false;
     }
-    // When all ranks have entered the barrier, nobody waits for an answer any more.
+    // When all ranks have entered the barrier, no rank waits for an answer any more.
     if (!std::exchange(ending_, true)) {
       barrier_.Begin("MPI_Ibarrier",
                      [&](MPI_Request* request) { return PMPI_Ibarrier(link_->inner(), request); });
@@ -300,7 +300,7 @@ class Calls final : public Caller {
     courier.sending->Start();
   }
 
-  // A message that could not be proven is known to its sender, too.
+  // The sender also knows if a message could not be proven.
   void Listen(Listener& listener) {
     if (listener.receiving) {
       if (!listener.receiving->done()) return;
@@ -374,7 +374,7 @@ class Calls final : public Caller {
   Message barrier_;
   bool ending_ = false;
   Status trouble_;
-  std::mutex mutex_;  // for what follows
+  std::mutex mutex_;  // for the fields below
   std::deque<std::unique_ptr<Pending>> queued_;
   bool worked_ = false;
 };

@@ -1,9 +1,9 @@
 #pragma once
 // Calls from rank to rank by validated messages (comm/calls.h; docs/exchange.md, "Calls"). MpiCommunicator uses it.
 //
-// The thread that calls RunWithCalls makes all MPI calls, so a program needs no more than MPI_THREAD_FUNNELED. Calls to
-// one rank that are made while another one is on its way travel together in one message. Answers travel one by one, up
-// to the number of calls side by side.
+// The thread that calls RunWithCalls makes all MPI calls, so a program needs no more than MPI_THREAD_FUNNELED. While a
+// message with calls is on its way to a rank, further calls to this rank are collected for the next message. Each answer is
+// a message of its own; several may be under way at the same time.
 
 #include <mpi.h>
 
@@ -15,7 +15,7 @@
 namespace lzy::validated {
 
 /// Runs `work` in a thread of its own, and meanwhile answers calls of other ranks by `handler`. Returns when `work` has
-/// ended on all ranks; with what it threw, or kMpi. Collective over `comm`, which is copied.
+/// ended on all ranks. The status is an exception of `work`, or kMpi. Collective over `comm`, which is copied.
 Status RunWithCalls(MPI_Comm comm, const CallHandler& handler, const std::function<void(Caller&)>& work);
 
 }  // namespace lzy::validated

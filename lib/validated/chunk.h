@@ -1,6 +1,6 @@
 #pragma once
-// A chunk of a message while it is under way, and how it is hashed meanwhile. Used by
-// send.cc, receive.cc, broadcast.cc and all_gather.cc; for use within lib/validated only.
+// A chunk of a message under way, and hashing while it travels. Used by send.cc, receive.cc, broadcast.cc and
+// all_gather.cc; for use within lib/validated only.
 //
 // A chunk lies in the user's buffer if the payload is contiguous there. Otherwise it lies in a scratch buffer, and is
 // copied from or to its places. Both sides cut a payload into the same chunks (Chunks in wire.h).
@@ -18,39 +18,38 @@
 
 namespace lzy::validated {
 
-/// Memory that nobody has set; a vector would fill it with zeros first.
+/// Uninitialised memory; a vector would fill it with zeros first.
 using Buffer = std::unique_ptr<std::uint8_t[]>;
 
 inline Buffer MakeBuffer(std::size_t size) {
   return std::make_unique_for_overwrite<std::uint8_t[]>(size);
 }
 
-/// One place in the window of chunks under way. It is used again for a later chunk when its message is done. The
-/// scratch buffer is allocated with the first chunk that needs it and kept.
+/// One place in the window of chunks under way. It is reused for a later chunk when its message is done. The scratch buffer
+/// is allocated for the first chunk that needs it, and kept.
 struct Slot {
-  /// A chunk takes longer than a signal, so whoever waits for it keeps the processor for longer (Pump::RunUntil).
+  /// A chunk takes longer than a signal, so a waiting task keeps the processor for longer (Pump::RunUntil).
   Slot() { message.SetLong(); }
 
   Message message;
   Buffer scratch;
-  /// The bytes of a chunk that was sent but not hashed yet. They are hashed when the chunk has left. Empty: there are
-  /// none.
+  /// Bytes of a chunk that was sent but not hashed yet. They are hashed when the chunk has left. Empty if there are none.
   Interval unhashed;
 
-  /// Where the chunk goes if `payload` has gaps; null if it is contiguous. `size` counts in the first call only, so
-  /// it must be that of the longest chunk that this slot will hold.
+  /// The scratch buffer if `payload` has gaps; null if it is contiguous. `size` counts in the first call only, so it must
+  /// be that of the longest chunk that this slot will hold.
   std::uint8_t* Scratch(const Payload& payload, std::uint64_t size) {
     if (payload.contiguous() == nullptr && scratch == nullptr) scratch = MakeBuffer(size);
     return scratch.get();
   }
-  /// Where the bytes from `begin` on lie in `payload`, or the scratch buffer, from or to which the caller copies.
+  /// The address of the bytes from `begin` on in `payload`, or the scratch buffer, which the caller copies from or to.
   std::uint8_t* Place(const Payload& payload, std::uint64_t begin, std::uint64_t size) {
     return payload.contiguous() != nullptr ? payload.contiguous() + begin : Scratch(payload, size);
   }
 };
 
-/// Hashes whole leaves at byte `offset` of the payload. Between pieces of 128 KiB it tests `moving`, because MPI
-/// moves a message only during calls: without this, the next chunk would stand still while this one is hashed.
+/// Hashes whole leaves at byte `offset` of the payload. Between pieces of 128 KiB it tests `moving`, because MPI moves a
+/// message only during calls: otherwise the next chunk would not move while this one is hashed.
 inline void HashBeside(TransferTree& tree, std::uint64_t offset, ByteSpan bytes, Message& moving) {
   const std::uint64_t piece = std::max<std::uint64_t>(tree.leaf_bytes(), 128u << 10);
   for (std::uint64_t at = 0; at < bytes.size(); at += piece) {
@@ -59,8 +58,8 @@ inline void HashBeside(TransferTree& tree, std::uint64_t offset, ByteSpan bytes,
   }
 }
 
-/// Hashes all of `payload`, as far as `announce` says, and builds the tree. Unless `copy` is null, copies it there on
-/// the way, so that it is read only once.
+/// Hashes all of `payload` in the chunks of `announce`, and builds the tree. If `copy` is not null, also copies the bytes
+/// there, so that they are read only once.
 inline void HashAll(const Payload& payload, const Announce& announce, TransferTree& tree,
                     const Payload* copy = nullptr) {
   Slot slot;

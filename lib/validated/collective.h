@@ -1,6 +1,6 @@
 #pragma once
-// What validated broadcasts and gathers have in common: their announcements, and the error for bytes that stay
-// unproven. For use within lib/validated only.
+// Common parts of validated broadcasts and gathers: their announcements, and the error for bytes that stay unproven. For
+// use within lib/validated only.
 
 #include <fmt/format.h>
 
@@ -14,18 +14,18 @@
 
 namespace lzy::validated {
 
-/// Bytes of payload that fit into the announcement of a collective call. All announcements of a broadcast have room
-/// for them, since MPI_Ibcast needs a length that all ranks know before.
+/// Bytes of payload that fit into the announcement of a collective call. All announcements of a broadcast have room for
+/// them, because all ranks must know the length for MPI_Ibcast.
 inline constexpr std::size_t kMostWithin = 512;
 
-/// The announcement of so many bytes, whose root is not known yet.
+/// The announcement of `bytes` bytes, whose root is not known yet.
 inline Announce AnnounceOf(std::uint64_t bytes, bool in_place, const Sizes& wanted) {
   const Kind kind = in_place ? Kind::kInPlace : bytes <= kMostWithin ? Kind::kInline : Kind::kMessage;
   const Sizes sizes = SizesFor(bytes, wanted);
   return {kind, bytes, sizes.leaf, sizes.first_chunk, sizes.most_block, {}};
 }
 
-/// `why` as an error that names the owner and the bytes. Errors of MPI stay what they are.
+/// `why` as an error that names the owner and the bytes. Errors of MPI stay unchanged.
 inline Status Unproven(const Status& why, int owner, const std::vector<Interval>& unproven, std::uint64_t bytes) {
   if (why.ok() || why.code() == Code::kMpi) return why;
   return {Code::kCorrupt,

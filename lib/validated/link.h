@@ -1,9 +1,9 @@
 #pragma once
-// What all validated exchanges among the ranks of a communicator share: private communicators, tags, and the order of
+// Shared by all validated exchanges among the ranks of a communicator: private communicators, tags, and the order of
 // messages with the same tag (docs/exchange.md, "Communicators and tags").
 //
-// The C interface keeps one Link for each communicator of the program (lib/capi/exchange.cc). MpiCommunicator has one
-// over its own. Rule for threads: Turn and Expected are made, asked and destroyed under the mutex of the Pump.
+// The C interface keeps one Link for each communicator of the program (lib/capi/exchange.cc). MpiCommunicator has one over
+// its own. Turn and Expected are made, queried and destroyed under the mutex of the Pump.
 
 #include <mpi.h>
 
@@ -21,7 +21,7 @@
 
 namespace lzy::validated {
 
-/// A message that has arrived, before its content is looked at.
+/// A message that has arrived, before its content is examined.
 struct Arrival {
   Part part{};
   /// The rank that sent it, in the communicator; in a broadcast, the root.
@@ -29,18 +29,17 @@ struct Arrival {
   /// This rank.
   int at = 0;
 };
-/// For tests. The hook may change the content of each arrival, as a fault on the way would. Null: no hook. It is
-/// called by the thread that received the message. Set it while nothing is under way.
+/// For tests. The hook may change the content of each arrival, as a fault on the way would. Null: no hook. The thread that
+/// received the message calls it. Set it while no message is under way.
 using FaultHook = void (*)(const Arrival& arrival, MutableByteSpan content);
 void SetFaultHook(FaultHook hook);
 
-/// The communicators and tags of validated exchanges. Whatever is under way keeps the Link alive by a shared_ptr, or
-/// its owner does.
+/// The communicators and tags of validated exchanges. Each exchange under way, or its owner, keeps the Link alive by a
+/// shared_ptr.
 class Link {
  public:
-  /// Collective over `comm`, an intracommunicator. Makes two communicators of its ranks, with MPI_ERRORS_RETURN.
-  /// `sizes` is brought within the limits of SizesFor and must be the same on all ranks: a receiver makes room for
-  /// inline messages by it.
+  /// Collective over `comm`, an intracommunicator. Makes two communicators of its ranks, with MPI_ERRORS_RETURN. `sizes` is
+  /// limited by SizesFor and must be the same on all ranks, because a receiver needs it to make room for inline messages.
   static Result<std::shared_ptr<Link>> Make(MPI_Comm comm, const Sizes& sizes = {});
   /// For collective calls only (records.h). Uses `comm`, which stays the caller's and must outlive this. No other
   /// messages on `comm` may have the tags below. Local.
@@ -71,12 +70,12 @@ class Link {
   // a call (a broadcast gathers groups and costs). So four tags are enough.
   static int TogetherRequestTag(std::uint64_t call) { return 4 * static_cast<int>(call % 4) + 3; }
   static int TogetherReplyTag(std::uint64_t call) { return 4 * static_cast<int>(call % 4) + 19; }
-  /// Blocks that go round in a gather.
+  /// Tag of blocks that go round in a gather.
   static constexpr int kRingTag = 35;
   /// The number of the next collective call; the same on all ranks, because they make the same calls.
   std::uint64_t NextCall() { return calls_++; }
 
-  /// Shows `content`, which came from rank `from`, to the fault hook, if a test has set one. Called for every arrival
+  /// Passes `content`, which came from rank `from`, to the fault hook, if a test has set one. Called for every arrival
   /// before its content is used.
   void Arrived(Part part, int from, MutableByteSpan content) const;
 
@@ -104,9 +103,9 @@ class Link {
     const std::uint64_t ticket_;
   };
 
-  /// A receive that waits for its announcement. The order of their making must be the order in which the receives
-  /// were posted. Several announcements may have arrived when the pump looks, and it may see a later one first.
-  /// FirstFor finds that out.
+  /// A receive that waits for its announcement. Objects must be made in the order in which the receives were posted.
+  /// Several announcements may have arrived when the pump tests them, and it may find a later one first. FirstFor detects
+  /// this.
   class Expected {
    public:
     Expected(Link& link, int source, int tag);
@@ -126,7 +125,7 @@ class Link {
   Link(MPI_Comm outer, const Sizes& sizes) : outer_(outer), sizes_(sizes) {}
   Status Prepare();
 
-  /// MPI_COMM_NULL: inner_ belongs to somebody else.
+  /// MPI_COMM_NULL: inner_ belongs to the caller.
   MPI_Comm outer_;
   MPI_Comm inner_ = MPI_COMM_NULL;
   const Sizes sizes_;

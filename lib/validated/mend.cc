@@ -9,7 +9,7 @@
 namespace lzy::validated {
 namespace {
 
-// How many leaves a full node of `level` has below it.
+// Number of leaves below a full node of `level`.
 std::uint64_t PowerOfFanout(std::size_t level) {
   std::uint64_t leaves = 1;
   for (std::size_t i = 0; i < level; ++i) leaves *= TransferTree::kFanout;
@@ -103,7 +103,7 @@ Task Ask(Peer peer, Bytes request, Part part, std::size_t most, const std::funct
   co_return Status(Code::kCorrupt, fmt::format("no reply of rank {} came undamaged in {} attempts", peer.rank, kAttempts));
 }
 
-// The content is zeros that nobody reads; the length is the message.
+// The content is zeros that are not read; only the length counts.
 Task Tell(Peer peer, Signal signal) {
   Message told;
   const std::uint8_t nothing[kMostSignal] = {};
@@ -111,7 +111,7 @@ Task Tell(Peer peer, Signal signal) {
   co_return co_await Pump::OfProcess().Done(told);
 }
 
-// A root under a right digest, but for another number of bytes, is not the root of this message.
+// A root with a right digest, but for another number of bytes, is not the root of this message.
 Task AskRoot(Peer peer, std::uint64_t bytes, Hash* root) {
   const std::function<bool(ByteSpan)> accept = [&](ByteSpan reply) {
     const auto announce = DecodeAnnounce(reply);
@@ -124,8 +124,8 @@ Task AskRoot(Peer peer, std::uint64_t bytes, Hash* root) {
 
 namespace {
 
-/// From the root down to the leaves that differ, one level after the other. A level with many differing nodes takes
-/// several requests.
+/// Descends from the root to the leaves that differ, level by level. A level with many differing nodes needs several
+/// requests.
 Task FindLeaves(Peer peer, Descent& descent) {
   while (!descent.done()) {
     const std::size_t level = descent.level();
@@ -146,7 +146,7 @@ Task FindLeaves(Peer peer, Descent& descent) {
   co_return Status::Ok();
 }
 
-/// Takes the leaves that have their hashes out of a reply to a request for `wanted`. Returns those that do not.
+/// Takes leaves with right hashes out of a reply to a request for `wanted`. Returns the others.
 std::vector<Descent::Node> TakeLeaves(TransferTree& tree, const Payload& to, std::span<const Descent::Node> wanted, ByteSpan reply) {
   std::vector<Descent::Node> bad;
   std::size_t at = kLeavesHeader;
@@ -200,7 +200,7 @@ void NoteUnproven(const TransferTree& tree, std::size_t level, const std::vector
 
 }  // namespace
 
-// Descend, then fetch in rounds. `unproven` is brought up to date after each step, so it is right wherever this ends.
+// Descends, then fetches in rounds. Updates `unproven` after each step, so that it is right at every exit.
 Task Mend(Peer peer, TransferTree& tree, const Payload& to, Hash root, std::vector<Interval>& unproven) {
   unproven.clear();
   if (tree.Root() == root) co_return Status::Ok();
@@ -217,7 +217,7 @@ Task Mend(Peer peer, TransferTree& tree, const Payload& to, Hash root, std::vect
   if (!leaves.empty()) {
     co_return Status(Code::kCorrupt, fmt::format("{} leaves from rank {} arrived damaged {} times over", leaves.size(), peer.rank, kRounds));
   }
-  // The leaves were compared one by one. The root is computed once more over all of them: it is what was promised.
+  // The leaves were compared one by one. Compute the root over all of them once more.
   tree.Build();
   if (tree.Root() == root) co_return Status::Ok();
   unproven = {{0, tree.bytes()}};

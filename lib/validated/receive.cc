@@ -28,11 +28,11 @@ class Receiver {
   Task Run(int source, int tag);
 
  private:
-  // Receives that are posted at a time: one that is hashed, and two that travel.
+  // Number of receives that are posted at once: one that is hashed, and two that travel.
   static constexpr std::size_t kWindow = 3;
 
   Task TakeAnnouncement();
-  // True if `message` is an announcement with all that must come with it.
+  // True if `message` is an announcement with all its parts.
   bool Accept(ByteSpan message);
   Part PartOfFirst() const { return announce_.kind == Kind::kInline ? Part::kInline : Part::kAnnounce; }
   Task Continue();
@@ -64,7 +64,7 @@ class Receiver {
   Pump& pump_ = Pump::OfProcess();
 };
 
-// Errors of MPI stay what they are.
+// Errors of MPI stay unchanged.
 Status Receiver::Unproven(const Status& why) const {
   if (why.ok() || why.code() == Code::kMpi) return why;
   const std::string what = announce_.bytes == 0 ? "the announcement" : RangesText(unproven_);
@@ -99,8 +99,8 @@ Task Receiver::TakeAnnouncement() {
   co_return co_await Ask(peer_, SignalOf(kAgain), PartOfFirst(), first_.size(), accept);
 }
 
-// The first chunk is on its way with the announcement. It must be received whatever becomes of the message, or the
-// next message with this tag would get it.
+// The first chunk is on its way with the announcement. It must be received in any case; otherwise the next message with
+// this tag would get it.
 Task Receiver::DropChunk() {
   const Buffer scratch = MakeBuffer(kMostFirstChunk);
   Message message;
@@ -162,7 +162,7 @@ Task Receiver::TakeRoot(Hash* root) {
   co_return co_await AskRoot(peer_, announce_.bytes, root);
 }
 
-/// With an announcement that was read.
+/// Called after the announcement was read.
 Task Receiver::Continue() {
   if (announce_.bytes > payload_.bytes()) {
     const Status status(Code::kInvalidArgument,
@@ -188,7 +188,7 @@ Task Receiver::Continue() {
     status = co_await Tell(peer_, kGo);
     if (status.ok()) status = co_await TakeRoot(&root);
   }
-  // Until here nobody has compared anything. Mend ends at once if the roots are equal.
+  // Until here no hashes were compared. Mend ends at once if the roots are equal.
   if (status.ok()) status = co_await Mend(peer_, tree_, payload_, root, unproven_);
   if (!status.ok()) {
     const Status told = co_await Tell(peer_, kGivenUp);
@@ -206,8 +206,8 @@ Task Receiver::Run(int source, int tag) {
   std::optional<Link::Expected> expected(std::in_place, *link_, source, tag);
   LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(message));
   envelope_ = {message.source(), message.tag(), 0};
-  // The pump may have seen this announcement before one that an earlier receive matched. The chunks come in the order
-  // of MPI's matching, so that order must be kept here.
+  // The pump may find this announcement before one that an earlier receive matched. The chunks come in the order of MPI's
+  // matching, so that order must be kept here.
   if (!expected->FirstFor(envelope_.source, envelope_.tag)) {
     co_await pump_.Until([&] { return expected->FirstFor(envelope_.source, envelope_.tag); });
   }

@@ -33,7 +33,7 @@ Records::Records(Link& link, ByteSpan mine, std::uint16_t note)
       tree_(TreeOf(mine)),
       answers_(tree_, payload_),
       all_(static_cast<std::size_t>(link.size())) {
-  // This rank's own record. Asked again for its announcement, it sends the same message as a reply.
+  // The record of this rank. If a rank requests the announcement again, the same message is the reply.
   Other& self = all_[static_cast<std::size_t>(link.rank())];
   self.record = {mine.size(), note, tree_.Root()};
   self.known = true;
@@ -110,8 +110,8 @@ Status Records::Receive(std::size_t rank, MutableByteSpan message) {
   return AskWord(rank);
 }
 
-// All ranks must know how much a rank brings, whatever is wrong with messages: the amount decides which MPI calls
-// come next. So in the end it is asked for byte by byte. The length of each reply is the byte, and lengths cannot be
+// All ranks must know the amount of each rank, even if messages are damaged, because the amount decides which MPI calls
+// come next. So the last resort is to request it byte by byte. The length of each reply is the byte, and lengths cannot be
 // wrong.
 Status Records::AskWord(std::size_t rank) {
   std::uint64_t word = 0;
@@ -158,9 +158,9 @@ void Records::Prove(std::size_t rank, MutableByteSpan came) {
   Note(NoThrow([&] { return Mended(rank, came); }));
 }
 
-// A rank that failed says so to all others before it enters the barrier. GiveUp is synchronous, so it has arrived
-// when the barrier is passed. So every rank knows of every failure when Finish returns. After an error of MPI there
-// is no point in a barrier.
+// A rank that failed reports this to all others before it enters the barrier. GiveUp is synchronous, so the report has
+// arrived when the barrier is passed. So every rank knows of every failure when Finish returns. After an error of MPI, no
+// barrier is made.
 Status Records::Finish() {
   Pump& pump = Pump::OfProcess();
   const Status mine = std::exchange(trouble_, {});
@@ -170,7 +170,7 @@ Status Records::Finish() {
   }
   const Status finished = pump.Run(together_->Finish());
   if (finished.code() == Code::kMpi) return finished;
-  // kCorrupt would tell the engine that a file is damaged. It is not: only messages were.
+  // kCorrupt would tell the engine that a file is damaged, but only messages were.
   if (!mine.ok()) return {mine.code() == Code::kNoMemory ? Code::kNoMemory : Code::kMpi, mine.message()};
   if (together_->gave_up().empty()) return finished;
   return {Code::kMpi, fmt::format("rank {} could not prove what came to it", together_->gave_up().front())};

@@ -63,7 +63,7 @@ class Sender {
   // Hashes the chunk of a slot that has left, and keeps `moving` going meanwhile.
   void HashSent(Slot& slot, Message& moving);
   Task HashRest();
-  // What the receiver asks for by kGo: all other chunks, then the root.
+  // The answer to kGo: all other chunks, then the root.
   Task Go();
   Task Reply(Bytes reply);
   // Answers the receiver until it ends the message.
@@ -90,8 +90,8 @@ ByteSpan Sender::ChunkBytes(Slot& slot) {
   return payload_.View(chunks_.begin(), chunks_.size(), slot.Scratch(payload_, chunks_.size()));
 }
 
-// The announcement is sent at once, before the chunks have their turn. MPI matches messages in the order in which
-// they are sent, so the receiver sees the order of the program's calls.
+// The announcement is sent at once, before the chunks wait for their turn. MPI matches messages in the order in which they
+// are sent, so the receiver sees the order of the program's calls.
 void Sender::Announced() {
   Announce announce = announce_;
   // The length repeats the kind, in case the content arrives damaged (KindByLength).
@@ -119,16 +119,15 @@ void Sender::Begin(Slot& slot, ByteSpan bytes) {
   slot.message.Send(bytes, dest_, Link::ChunkTag(tag_), link_->inner());
 }
 
-// A short payload travels faster than the answer to an announcement and a root of its own would. So it was hashed
-// before.
+// A short payload travels faster than an answer to its announcement and a separate root would. So it was hashed before.
 void Sender::SendWhole() {
   Begin(slots_[0], {slots_[0].Place(payload_, 0, payload_.bytes()), payload_.bytes()});
   chunks_.Next();
 }
 
-// A chunk is hashed while it is in the cache. If it had to be copied, that is now, before it travels. Otherwise it is
-// when it has left, while the chunks behind it travel. The first chunk is hashed at once, because the answer to the
-// announcement must be waited for anyway.
+// A chunk is hashed while it is in the cache. If it was copied, that is before it travels. Otherwise it is after it has
+// left, while the following chunks travel. The first chunk is hashed at once, because the answer to the announcement must
+// be waited for anyway.
 Task Sender::SendChunk() {
   Slot& slot = slots_[chunk_ % kWindow];
   Slot& next = slots_[(chunk_ + 1) % kWindow];
@@ -174,7 +173,7 @@ Task Sender::Reply(Bytes reply) {
 }
 
 Task Sender::Go() {
-  // Of a message in place, the tree is built already, and nothing is to be sent.
+  // In place, the tree is built already, and nothing is sent.
   if (announce_.kind == Kind::kMessage) {
     while (!chunks_.done()) {
       LZY_CO_RETURN_IF_ERROR(co_await SendChunk());
@@ -217,9 +216,8 @@ Task Sender::Converse() {
   }
 }
 
-// The order matters: announce, wait for the turn on the chunk tag, send the first chunk, then answer. Everything that
-// was sent has been received in the end, even by a receiver that cannot use it. So nothing is left over for the next
-// message with this tag.
+// The order matters: announce, wait for the turn on the chunk tag, send the first chunk, then answer. Every sent message is
+// received in the end, even by a receiver that cannot use it. So nothing is left for the next message with this tag.
 Task Sender::Run() {
   Announced();
   answers_.SetAnnouncement(announcement_);

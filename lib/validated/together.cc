@@ -29,7 +29,7 @@ void Together::Serve(Answers* answers) {
 Task Together::Answer() {
   Pump& pump = Pump::OfProcess();
   Bytes content(kMostRequest);
-  // What each rank asked for last: if it gives up, that is what it could not prove.
+  // The last request of each rank: if the rank gives up, it could not prove these bytes.
   std::map<int, std::vector<Interval>> doubts;
   for (;;) {
     request_ = MPI_MESSAGE_NULL;
@@ -51,8 +51,7 @@ Task Together::Answer() {
     }
     if (request.size() > kMostSignal) link_.Arrived(Part::kRequest, from, request);
     if (answers_ != nullptr) answers_->ForgetDoubts();
-    // Refused is the answer if there is nothing to answer from, or no memory for a reply. Whoever asks must get a
-    // reply in any case.
+    // Refuses if there are no data to answer from, or no memory for a reply. The asking rank must get a reply in any case.
     Bytes reply = SignalOf(kRefused);
     if (answers_ != nullptr) (void)NoThrow([&] { reply = answers_->To(request); });
     if (answers_ != nullptr && !answers_->in_doubt().empty()) doubts[from] = answers_->in_doubt();

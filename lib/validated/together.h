@@ -1,11 +1,10 @@
 #pragma once
-// The end of every validated collective call: a rank that lacks something asks, a rank that has it answers, until all
-// are done. Used by broadcast.cc, all_gather.cc and records.cc.
+// The end of every validated collective call: ranks that lack data ask, ranks that have them answer, until all are done.
+// Used by broadcast.cc, all_gather.cc and records.cc.
 //
-// A rank does not know how many requests it will get, and nobody counts them. A rank that has all it needs enters a
-// nonblocking barrier, and goes on answering until the barrier is complete: then all ranks have entered it, and
-// nobody can ask any more. This is the nonblocking consensus of Hoefler, Siebert and Lumsdaine. A barrier has no
-// content that could arrive wrong.
+// A rank does not know how many requests it will get. A rank that has all its data enters a nonblocking barrier, and
+// continues to answer until the barrier is complete: then all ranks have entered it, and no further request can come. This
+// is the nonblocking consensus of Hoefler, Siebert and Lumsdaine. A barrier has no content that could arrive wrong.
 
 #include <cstdint>
 #include <memory>
@@ -34,24 +33,24 @@ class Together {
   Together(const Together&) = delete;
   Together& operator=(const Together&) = delete;
 
-  /// How to ask rank `rank` in this call. Requests are synchronous: a request has arrived when it is done. So no
+  /// The peer for requests to rank `rank` in this call. Requests are synchronous: a request that is done has arrived. So no
   /// request is on its way when this rank enters the barrier.
   Peer Ask(int rank) { return {&link_, rank, request_tag_, reply_tag_, true}; }
 
   /// Answers requests from here on by `answers`, which must outlive Finish. Null: refuses everything, because this
   /// rank has nothing proven.
   void Serve(Answers* answers);
-  /// Tells `rank`, the owner of the bytes, that they could not be proven. To be done before Finish.
+  /// Tells `rank`, the owner of the bytes, that they could not be proven. Run it before Finish.
   Task GiveUp(int rank);
-  /// The ranks that gave up and told this one. Complete after Finish.
+  /// The ranks that gave up and reported this to this rank. Complete after Finish.
   const std::vector<int>& gave_up() const { return gave_up_; }
-  /// Says that this rank needs nothing more, and waits until no rank does. kCorrupt if others gave up on bytes of
-  /// this rank; names them.
+  /// Announces that this rank needs nothing more, and waits until this is so on all ranks. kCorrupt, with their names, if
+  /// other ranks gave up on bytes of this rank.
   Task Finish();
 
  private:
   Task Answer();
-  /// True if a request is there (then in request_), or if there will be none any more.
+  /// True if a request is there (then it is in request_), or if no more requests will come.
   bool Found();
 
   Link& link_;
@@ -65,7 +64,7 @@ class Together {
   MPI_Message request_ = MPI_MESSAGE_NULL;
   MPI_Status envelope_{};
   Status trouble_;
-  /// For the error message: who gave up, and on what.
+  /// For the error message: the ranks that gave up, and the bytes.
   std::string given_up_;
   std::vector<int> gave_up_;
 };

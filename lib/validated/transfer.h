@@ -13,8 +13,8 @@
 
 namespace lzy::validated {
 
-/// Of a message that was received: who sent it, with which tag, and how many bytes it has. MPI vouches for source and
-/// tag; `bytes` is set when the announcement was proven.
+/// Sender, tag and size of a received message. MPI guarantees source and tag; `bytes` is set when the announcement was
+/// proven.
 struct Envelope {
   int source = 0;
   int tag = 0;
@@ -29,12 +29,12 @@ struct Envelope {
 /// buffer is smaller than the message, or one side sends while the other validates. kMpi: MPI failed, and the peer
 /// may wait forever.
 ///
-/// The memory of `payload` must not change until then. `dest` and `tag` are those of the program, within
+/// The memory of `payload` must not change until the task is done. `dest` and `tag` are those of the program, within
 /// Link::most_tag().
 Task Send(std::shared_ptr<Link> link, Payload payload, int dest, int tag, bool in_place);
-/// The other side. `source` and `tag` may be MPI's wildcards. `payload` may be longer than the message. `envelope`
-/// must outlive the task; it is set as soon as an announcement has arrived. Unless the task succeeds, nothing in
-/// `payload` may be used.
+/// The receiving side. `source` and `tag` may be MPI's wildcards. `payload` may be longer than the message. `envelope` must
+/// outlive the task; it is set as soon as an announcement has arrived. Unless the task succeeds, nothing in `payload` may
+/// be used.
 Task Receive(std::shared_ptr<Link> link, Payload payload, int source, int tag, bool in_place, Envelope* envelope);
 
 }  // namespace lzy::validated

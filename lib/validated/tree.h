@@ -1,7 +1,7 @@
 #pragma once
-// The hashes of one message, and the way down from a root that differs to the leaves that differ. Both sides build a
-// TransferTree of the same form over their bytes. The side that lacks something follows a Descent with hashes that it
-// asks for (mend.h). No MPI, no I/O; not for several threads at once.
+// The hash tree of one message, and the descent from a root that differs to the leaves that differ. Both sides build a
+// TransferTree of the same form over their bytes. The side that lacks data follows a Descent with hashes that it requests
+// (mend.h). No MPI, no I/O; not thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,10 +20,10 @@ namespace lzy::validated {
 /// place has a wrong hash. The root is the top node; with a single leaf, that leaf; without bytes, zero. The form
 /// follows from bytes() and leaf_bytes() alone.
 ///
-/// Level 0 are the leaves. A new tree has zeros everywhere; Build() and Root() make sense when all leaves are set.
+/// Level 0 has the leaves. A new tree has zeros everywhere; Build() and Root() are valid when all leaves are set.
 ///
 /// The fanout is smaller than that of the pages in merkle/tree.h. There, hashes are read from a disk; here they are
-/// asked for over the network. One bad leaf costs 16 hashes for each level.
+/// requested over the network. One bad leaf costs 16 hashes for each level.
 class TransferTree {
  public:
   static constexpr std::size_t kFanout = 16;
@@ -38,8 +38,7 @@ class TransferTree {
   /// Number of nodes of `level`.
   std::size_t Count(std::size_t level) const { return levels_[level].size(); }
   const Hash& node(std::size_t level, std::size_t index) const { return levels_[level][index]; }
-  /// The hashes on level `level` - 1 below node `parent` of `level`, which is 1 or more. Valid as long as the tree
-  /// is.
+  /// The hashes on level `level` - 1 below node `parent` of `level`, which is 1 or more. Valid as long as the tree exists.
   std::span<const Hash> Children(std::size_t level, std::size_t parent) const;
   /// The bytes of a leaf; the last leaf may be shorter than leaf_bytes().
   Interval LeafRange(std::size_t leaf) const;
@@ -47,7 +46,7 @@ class TransferTree {
   /// Sets the leaves of `bytes`, which lie at byte `offset` of the message. `offset` is a multiple of leaf_bytes().
   /// `bytes` are whole leaves, or end with the message. Leaves may be set in any order.
   void HashLeaves(std::uint64_t offset, ByteSpan bytes);
-  /// Sets one leaf whose hash is known. The nodes above it are old until the next Build().
+  /// Sets one leaf whose hash is known. The nodes above it are outdated until the next Build().
   void SetLeaf(std::size_t leaf, const Hash& hash) { levels_[0][leaf] = hash; }
   /// Computes all nodes from the leaves.
   void Build();
@@ -63,13 +62,12 @@ class TransferTree {
   std::vector<std::vector<Hash>> levels_;
 };
 
-/// The way from a root down to the leaves that differ. At each level it keeps the nodes that differ, with the hash
-/// that each must have. The caller asks the peer for their children, and gives them to Take. Hashes that arrive are
-/// compared with their parent, which is proven already. So only the root has to be trusted, and only hashes on the
-/// way are transferred.
+/// The descent from a root to the leaves that differ. At each level it keeps the nodes that differ, with the hash that each
+/// must have. The caller asks the peer for their children, and passes these to Take. Received hashes are compared with
+/// their parent, which is proven already. So only the root must be trusted, and only hashes on the way are transferred.
 class Descent {
  public:
-  /// A node that differs, and the hash that it must have.
+  /// A node that differs, and the hash that it should have.
   struct Node {
     std::uint32_t index = 0;
     Hash expected;
@@ -79,7 +77,7 @@ class Descent {
   /// equal.
   Descent(const TransferTree& mine, const Hash& root);
 
-  /// True when differing() are the leaves that differ, or nothing differs.
+  /// True if differing() are the leaves that differ, or nothing differs.
   bool done() const { return level_ == 0 || differing_.empty(); }
   /// The level of differing(), whose nodes are in ascending order. At the end, level 0.
   std::size_t level() const { return level_; }

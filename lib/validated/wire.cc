@@ -28,20 +28,19 @@ bool HasItsDigest(ByteSpan bytes) {
   return std::memcmp(HashBytes(HashTag::kTransferMessage, 0, covered).bytes.data(), covered.data() + covered.size(), kDigest) == 0;
 }
 
-// Sizes are powers of two, so one byte on the wire is enough, and it can say nothing that is not a power of two.
+// Sizes are powers of two, so one byte is enough, and it can only express powers of two.
 std::uint8_t Log2(std::uint64_t size) {
   return static_cast<std::uint8_t>(std::bit_width(size) - 1);
 }
 
-// The size that a byte of an announcement stands for, if it is within `least` and `most`. The first test keeps the
-// shift defined.
+// The size for a byte of an announcement, if it is within `least` and `most`. The first test keeps the shift defined.
 std::optional<std::uint64_t> SizeFrom(std::uint8_t log2, std::uint64_t least, std::uint64_t most) {
   if (log2 > 62) return std::nullopt;
   const std::uint64_t size = std::uint64_t{1} << log2;
   return size < least || size > most ? std::nullopt : std::optional(size);
 }
 
-// Header of a request or reply, and room for `content` bytes and the digest. `count` is the number of things in it.
+// Header of a request or reply, with room for `content` bytes and the digest. `count` is the number of items in it.
 std::vector<std::uint8_t> Framed(Kind kind, std::uint8_t level, std::size_t count, std::size_t content) {
   std::vector<std::uint8_t> message(kFrame + content);
   StoreLe(message.data(), kMagic);
@@ -51,7 +50,7 @@ std::vector<std::uint8_t> Framed(Kind kind, std::uint8_t level, std::size_t coun
   return message;
 }
 
-// What Unframed has read. `content` points into the message.
+// The result of Unframed. `content` points into the message.
 struct Frame {
   Kind kind{};
   std::uint8_t level = 0;
@@ -100,8 +99,8 @@ void EncodeAnnounce(const Announce& announce, std::uint8_t* to) {
   AppendDigest(to, kAnnounceBytes - kDigest);
 }
 
-// The digest is compared before any field is looked at. Then each bound is tested by itself, because a sender with a
-// bug can put anything under a right digest.
+// The digest is compared before any field is read. Then each bound is tested, because a sender with a bug can send anything
+// with a right digest.
 std::optional<Announce> DecodeAnnounce(ByteSpan bytes) {
   if (bytes.size() != kAnnounceBytes || !HasItsDigest(bytes)) return std::nullopt;
   Announce announce;
@@ -130,8 +129,8 @@ void EncodeRecord(const Record& record, std::uint8_t* to) {
   AppendDigest(to, kRecordHeader - kDigest);
 }
 
-// There is no bound to test: any 48 bits are a possible amount. Records::Accept compares a payload within the record
-// with its root.
+// There is no bound to test: any 48 bits are a possible amount. Records::Accept compares a payload within the record with
+// its root.
 std::optional<Record> DecodeRecord(ByteSpan bytes) {
   if (bytes.size() < kRecordHeader || !HasItsDigest(bytes.first(kRecordHeader))) return std::nullopt;
   Record record;

@@ -1,5 +1,5 @@
-// The symbol by which the preloaded half finds this one. It refuses an MPI with another binary interface than the one
-// that this library was built for: handles would be misread, and the program's files with them.
+// The symbol by which the preloaded half finds this half. Refuses an MPI whose binary interface differs from the one that
+// this library was built for: MPI handles would be misread, and the program's files damaged.
 #include <mpi.h>
 
 #include <string_view>
@@ -23,7 +23,7 @@ constexpr MpiFamily kBuiltFor = MpiFamily::kMpich;
 constexpr MpiFamily kBuiltFor = MpiFamily::kUnknown;
 #endif
 
-// By what MPI_Get_library_version says.
+// Judges by the text of MPI_Get_library_version.
 MpiFamily FamilyOf(std::string_view version) {
   if (version.find("Open MPI") != std::string_view::npos) return MpiFamily::kOpenMpi;
   for (std::string_view name : {"MPICH", "MVAPICH", "Intel(R) MPI", "CRAY MPI"}) {
@@ -38,7 +38,7 @@ extern "C" __attribute__((visibility("default"))) const Layer* lzy_mpiio_layer(s
                                                                                const char* mpi, const char** refusal) {
   *refusal = "of another build than liblzy_mpiio.so";
   if (interface_version != kLayerInterface) return nullptr;
-  // The standard's own binary interface (MPI-5) is the same whoever made the library.
+  // The binary interface of the standard (MPI-5) is the same in all libraries.
   if (kSoname.starts_with("libmpi_abi.")) return &kLayer;
   *refusal = "built for an older MPI of that name";
   // The large counts of MPI-4 can be in datatypes, and only MPI-4's functions can look at those.

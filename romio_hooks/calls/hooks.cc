@@ -1,13 +1,12 @@
-// The hooks of MPI-IO, in the order of a file's life. Each one has the same shape: look up the file, note what the call
-// is about to change, make the real call, and note what it did. What is noted goes to the entry of the file
-// (files/open_file.h).
+// The hooks of MPI-IO, in the order of a file's life. Each hook looks up the file, records what the call may change, makes
+// the real call, and records the result, all in the entry of the file (files/open_file.h).
 //
 // Two rules follow from crashes. Before the real call, what a write may touch is recorded, and an intent is durable. A
 // write that fails may have written any part, so it stays recorded.
 //
-// Every hook makes the real call exactly once, also if work of its own fails: that work runs in Guarded. These hooks
-// communicate: MPI_Init and MPI_Finalize (for sets), sync and close (for commits), and checked reads that are ordered.
-// All other hooks in this file make only local calls.
+// Every hook makes the real call exactly once, even if its own work fails: that work runs in Guarded. These hooks
+// communicate: MPI_Init and MPI_Finalize (for sets), sync and close (for commits), and ordered reads that are checked. All
+// other hooks in this file make only local calls.
 
 #include "hooks/calls/hooks.h"
 
@@ -36,8 +35,8 @@
 namespace lzy::hooks {
 namespace {
 
-// Most programs have files that lzy does not track. The counter spares them the lock of the registry. Relaxed is
-// enough: whoever has a tracked handle got it from an open that counted it.
+// Most programs have files that lzy does not track. The counter avoids the lock of the registry for them. Relaxed order is
+// enough: a thread got a tracked handle from an open that counted it.
 std::shared_ptr<OpenFile> FindTracked(Word handle) noexcept {
   if (tracked_files.load(std::memory_order_relaxed) == 0) return nullptr;
   try {
@@ -52,7 +51,7 @@ void TouchWhole(OpenFile& file) {
   file.touched.AddWhole();
 }
 
-// Records what a write may change. Without ranges, nobody can tell which bytes these are, so the whole file counts.
+// Records what a write may change. Without ranges, the whole file counts.
 void Touch(OpenFile& file, const std::optional<std::vector<Interval>>& ranges) {
   if (!ranges) return TouchWhole(file);
   const std::lock_guard lock(file.mutex);
@@ -69,7 +68,7 @@ void TouchUnseen(OpenFile& file, const std::optional<std::vector<Interval>>& ran
 /// the smallest gaps, and it can choose better if it sees more of them.
 constexpr std::size_t kMostRanges = 4 * kMostTouched;
 
-/// What a write knows before the real call and needs after it.
+/// Data that a write collects before the real call and needs after it.
 struct Before {
   /// Others may move the pointer: look again at where it is.
   bool follow_pointer = false;
@@ -77,19 +76,19 @@ struct Before {
   std::uint64_t seeks = 0;
   View view;
   std::uint64_t bytes = 0;
-  /// The place is known; what is written is to be captured, or else these ranges are missed.
+  /// The place is known. The write must be captured, or these ranges missed.
   bool capture = false;
   std::optional<std::vector<Interval>> ranges;
   std::unique_ptr<CaptureBeside> beside;  ///< the thread that captures it meanwhile
 
-  /// Whether nothing but these ranges is in doubt if the write fails. With verify-writes all else is compared with the device
-  /// after the commit, also what another rank's write that failed was to write for this rank.
+  /// True if, after a failed write, only these ranges are doubtful. With verify-writes everything else is compared with the
+  /// device after the commit, including data that another rank should have written for this one.
   bool MayLose(const OpenFile& file) const { return ranges && file.options.verify_writes; }
 };
 
-/// After a write at the individual pointer: notes where the pointer is now. A write that fell short moved it by less,
-/// and so may some that failed without a code. Then later writes from it count for more than they touch, until the next
-/// sync: after that, MPI is asked again.
+/// After a write at the individual pointer: notes its new position. A write that fell short moved the pointer by less, and
+/// so may some writes that failed without a code. Then later writes count for more than they touch, until MPI is asked
+/// again after the next sync.
 void MoveOwnPointer(OpenFile& file, const DataCall& call, const Before& before, int code) {
   if (call.place != Place::kOwnPointer || (before.bytes == 0 && code == MPI_SUCCESS)) return;
   LoseOwnPosition(file);
@@ -110,7 +109,8 @@ void StartFollowing(OpenFile& file, const DataCall& call, Before& before) {
   before.position = PositionOf(As<MPI_File>(call.fh), call.place);
 }
 
-/// Of a view with which MPI libraries are known to write elsewhere, takes what the standard says: the write is held to that.
+/// For a view with which some MPI libraries write to wrong places: takes the ranges of the standard, and compares the write
+/// with these.
 void TakeAsDefined(OpenFile& file, Before& before) {
   const View defined = before.view.AsDefined();
   before.ranges = defined.Ranges(before.position, before.bytes, kMostRanges);
@@ -119,9 +119,9 @@ void TakeAsDefined(OpenFile& file, Before& before) {
   DistrustCapture(file);
 }
 
-/// Records what the write may touch, and makes sure of an intent. The order matters: an intent that is set before the
-/// record would be void if a commit in another thread came between. A blocking write of known place is captured by a
-/// thread beside the real call, if that is worth it.
+/// Records what the write may touch, and makes sure that an intent is set. The order matters: if the intent came first, a
+/// commit in another thread could void it before the record. If it pays, a thread captures a blocking write of known place
+/// during the real call.
 void BeforeWrite(OpenFile& file, const DataCall& call, Before& before) {
   const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
   if (call.done == Done::kUntold) LetPointerWander(file);
@@ -152,8 +152,8 @@ void BeforeWrite(OpenFile& file, const DataCall& call, Before& before) {
   }
 }
 
-/// A captured write that is not done at return: remembers who will tell whether it succeeds. Until then the capture of
-/// its epoch does not count.
+/// For a captured write that is not complete at return: remembers the request or split call that will tell whether it
+/// succeeds. Until then the capture of its epoch does not count.
 void ExpectEnd(OpenFile& file, const DataCall& call, const std::shared_ptr<Capture>& capture, std::uint64_t bytes) {
   if (call.done == Done::kByRequest) BeginPending(file, capture, call.request, bytes);
   if (call.done != Done::kAtEnd) return;
@@ -161,8 +161,8 @@ void ExpectEnd(OpenFile& file, const DataCall& call, const std::shared_ptr<Captu
   if (file.capture) file.split_write = bytes;
 }
 
-/// Captures the write if no thread has done so, and notes what it touched if its place was not known before. Such a
-/// write lies between where the pointer was and where it is now, unless a seek moved the pointer meanwhile.
+/// Captures the write if no thread has done so. If its place was not known before, notes the touched range: between the old
+/// and the new position of the pointer, unless a seek moved it meanwhile.
 void AfterWrite(OpenFile& file, const DataCall& call, const Before& before, int code) {
   NoteWriteTime(file);
   MoveOwnPointer(file, call, before, code);
@@ -193,25 +193,26 @@ void AfterWrite(OpenFile& file, const DataCall& call, const Before& before, int 
   }
 }
 
-/// With on-error=fail a commit that failed is an error of the call; otherwise, and if the call failed itself, its own
-/// code stands.
+/// With on-error=fail, a failed commit is an error of the call. Otherwise, and if the call itself failed, the code of the
+/// call is returned.
 int CodeAfterCommit(const OpenFile& file, int code, const Status& commit) {
   return code == MPI_SUCCESS && !commit.ok() && file.options.fail_on_error ? MPI_ERR_IO : code;
 }
 
-// What sync and close do after the real call. A shared file commits alone: collective over its communicator. Members of
-// a set commit together with their set: the ranks meet first (sets/rendezvous.h), because these calls are local in MPI.
+// The work of sync and close after the real call. The ranks of a shared file commit together, collective over its
+// communicator. Members of a set commit with their set: the ranks meet first (sets/rendezvous.h), because these calls are
+// local in MPI.
 Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
   if (!file.set && file.failed.ok()) return CommitShared(file, moment, data_safe);
   Sets* const sets = file.set ? Sets::Get() : nullptr;
   const bool is_due = moment == Moment::kClose || file.options.set_sync;
   if (sets != nullptr && is_due) return sets->Commit(file, moment, data_safe);
   if (moment == Moment::kClose) Registry::Get().Leave(file);
-  // A set is not committed at a sync without set-sync, nor while MPI is being finalized: its data stay at risk.
+  // A set is not committed at a sync without set-sync, nor during MPI_Finalize: its data stay at risk.
   return file.set ? Status::Ok() : file.failed;
 }
 
-// From here on ranks know each other, so sets can be declared and healed. Collective over MPI_COMM_WORLD.
+// From here on the ranks can communicate, so sets can be declared and healed. Collective over MPI_COMM_WORLD.
 int StartMpi(RealCall real) {
   Usage::StartClock();
   ServeNetworkInFinalize();
@@ -225,9 +226,9 @@ int StartMpi(RealCall real) {
   return code;
 }
 
-// An attribute's delete callback on MPI_COMM_SELF would come later than this, after the callbacks that libraries (HDF5)
-// close their files in. But it could only be set at an open, so that a rank without one would miss the sets' last
-// meeting. A close after this still commits a shared file; a set's member then stays at risk.
+// The delete callback of an attribute on MPI_COMM_SELF would run later than this, after the callbacks in which libraries
+// (HDF5) close their files. But it could only be set at an open, and a rank without one would miss the last meeting of the
+// sets. A close after this still commits a shared file; a member of a set then stays at risk.
 int Finalize(RealCall real) {
   Guarded("MPI_Finalize", [] { Sets::Finish(); });
   const int code = real();
@@ -235,7 +236,7 @@ int Finalize(RealCall real) {
     for (const auto& file : Registry::Get().TakeAll()) {
       if (file->reads_only || !file->Leads()) continue;
       if (file->touched.empty()) {
-        // What other ranks wrote is not known here, and no time to ask.
+        // This rank does not know what the others wrote, and can no longer ask them.
         if (file->comm->size() == 1 && !file->set) TakeIntentBack(*file);
         continue;
       }
@@ -247,7 +248,7 @@ int Finalize(RealCall real) {
   return code;
 }
 
-// Programs that use sessions only have no MPI_Finalize.
+// Programs that use only sessions do not call MPI_Finalize.
 int SessionFinalize(RealCall real, void*) {
   const int code = real();
   Guarded("MPI_Session_finalize", [] {
@@ -257,7 +258,7 @@ int SessionFinalize(RealCall real, void*) {
   return code;
 }
 
-// The real sync comes first: a commit must not vouch for data that are not durable.
+// The real sync comes first, because a commit needs durable data.
 int Sync(RealCall real, Word fh) {
   const auto file = FindTracked(fh);
   if (!file || file->reads_only) return real();
@@ -267,18 +268,18 @@ int Sync(RealCall real, Word fh) {
     {
       const std::lock_guard lock(file->mutex);
       file->own_pointer.reset();
-      file->own_pointer_wanders = false;  // all that is under way has to be done now
+      file->own_pointer_wanders = false;  // all calls under way must be complete now
     }
     const int with_commit = CodeAfterCommit(*file, code, CommitAt(*file, Moment::kSync, code == MPI_SUCCESS));
     if (with_commit != code) {
       code = with_commit;
-      PMPI_File_call_errhandler(As<MPI_File>(fh), code);  // as for any error of this call; returns the code by default
+      PMPI_File_call_errhandler(As<MPI_File>(fh), code);  // as for any error of this call; the default handler returns the code
     }
   });
   return code;
 }
 
-// The entry is taken before the real close, since MPI may give the same handle to another thread's open at once.
+// The entry is taken before the real close, because MPI may give the same handle to another thread's open at once.
 int Close(RealCall real, Word* fh) {
   std::shared_ptr<OpenFile> file;
   std::string doomed;
@@ -293,12 +294,11 @@ int Close(RealCall real, Word* fh) {
     if (!doomed.empty()) Guarded("MPI_File_close", [&] { AfterCloseOfDoomed(doomed); });
     return code;
   }
-  // It has to tell after the file is gone.
+  // The Usage is needed after the file is gone.
   const std::shared_ptr<Usage> usage = file->usage;
   UsageTimer timer(usage.get());
   int code = timer.Call(real);
-  // The handle is gone, and with it the error handler that a failed commit could be reported to: the code is all there
-  // is.
+  // The handle is gone, and with it the error handler for a failed commit. So only the code reports it.
   Guarded("MPI_File_close", [&] { code = CodeAfterCommit(*file, code, CommitAt(*file, Moment::kClose, true)); });
   Guarded("MPI_File_close", [&] { file.reset(); });
   return code;
@@ -321,9 +321,9 @@ int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word 
   return code;
 }
 
-/// Makes a call that changes the size of the file to `size`, or, if it only `adds`, to at least that. What is cut off or
-/// added is touched: everything from the smaller of the two sizes on. The rank that will do it looks before it does, and
-/// that is enough. The result of the real call does not matter: a call that failed may have changed the size.
+/// Makes a call that changes the size of the file to `size`, or, if it only `adds`, to at least `size`. Bytes from the
+/// smaller of the two sizes on count as touched. The rank that changes the size compares it first, and that is enough. The
+/// result of the real call does not matter: a failed call may have changed the size.
 int ChangeSize(RealCall real, Word fh, std::int64_t size, bool adds) {
   const auto file = FindTracked(fh);
   if (file && file->failed.ok() && !file->reads_only && size >= 0) {
@@ -348,14 +348,13 @@ int SetSize(RealCall real, Word fh, std::int64_t size) {
   return ChangeSize(real, fh, size, /*adds=*/false);
 }
 
-// What the file has so far stays as it is. MPI leaves open what the added bytes are: the commit reads those that nobody
-// writes.
+// The present content stays as it is. MPI does not define the added bytes, so the commit reads those that nobody writes.
 int Preallocate(RealCall real, Word fh, std::int64_t size) {
   return ChangeSize(real, fh, size, /*adds=*/true);
 }
 
-/// A write from before its real call until it is accounted for. Left by an exception or a jump out of the real call (an
-/// error handler's), it may have written anything.
+/// A write from before its real call until its result is recorded. If an exception or a jump out of the real call (from an
+/// error handler) ends it, it may have written anything.
 class WriteUnderWay {
  public:
   WriteUnderWay(OpenFile& file, Place place) : file_(file), counts_(SeveralThreads() || IsShared(place)) {
@@ -385,8 +384,8 @@ class WriteUnderWay {
   const bool counts_;
 };
 
-/// Both kinds of seek. Another thread may have a write under way at the same pointer. The two counters let it see that
-/// the pointer was moved on purpose, so it does not take the distance for its own data.
+/// Both kinds of seek. Another thread may have a write under way at the same pointer. The two counters show it that a seek
+/// moved the pointer, so it does not take the distance for its own data.
 int SeekAny(RealCall real, OpenFile& file, std::optional<MPI_Offset> own_pointer_if_done) {
   {
     const std::lock_guard lock(file.mutex);
@@ -400,7 +399,7 @@ int SeekAny(RealCall real, OpenFile& file, std::optional<MPI_Offset> own_pointer
   return code;
 }
 
-// A known position makes the next write's range known, without asking MPI.
+// A known position makes the range of the next write known, without asking MPI.
 int Seek(RealCall real, Word fh, std::int64_t offset, int whence) {
   const auto file = FindTracked(fh);
   if (!file) return real();
@@ -412,8 +411,8 @@ int SeekShared(RealCall real, Word fh, std::int64_t, int) {
   return file ? SeekAny(real, *file, std::nullopt) : real();
 }
 
-// Adds the options that are in effect as hints. MPI libraries drop hints that they do not know, and the standard lets a
-// program see which hints are in use.
+// Adds the options of the file as hints. MPI libraries drop hints that they do not know, and the standard lets a program
+// see which hints are in use.
 int GetInfo(RealCall real, Word fh, void* info) {
   const int code = real();
   if (code != MPI_SUCCESS || info == nullptr) return code;
@@ -423,7 +422,7 @@ int GetInfo(RealCall real, Word fh, void* info) {
   return code;
 }
 
-// The status is wanted even if the program ignores it, because only a status tells that a write fell short.
+// Passes a status to the real call even if the program ignores it, because only a status shows that a write fell short.
 int TrackedWrite(RealCall real, const DataCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file || !file->failed.ok() || file->reads_only) return real();
@@ -439,7 +438,7 @@ int TrackedWrite(RealCall real, const DataCall& call) {
   return code;
 }
 
-// The second half of a split write. The bytes were captured at the first half; only now is it known whether they were
+// The second half of a split write. The bytes were captured at the first half. Only now is it known whether they were
 // written. MPI allows one split call at a time on a handle, so one field of the entry is enough.
 int WriteEnd(RealCall real, Word fh, void** status) {
   const auto file = FindTracked(fh);
@@ -464,7 +463,7 @@ int TrackedRead(RealCall real, const DataCall& call) {
   if (!file) return real();
   if (call.done == Done::kUntold) LetPointerWander(*file);
   if (file->check) return ReadChecked(real, call, file);
-  // Where the pointer is then depends on how much there was to read.
+  // The new position depends on how much data the file had.
   if (call.place == Place::kOwnPointer) LoseOwnPosition(*file);
   return real();
 }

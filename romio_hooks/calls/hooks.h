@@ -1,13 +1,14 @@
 #pragma once
-// What each wrapped call does around the real one. The exported functions (preload/exports.cc) reach this room through
-// kLayer alone, which entry.cc hands to them. layer.h says what all hooks keep to: the program gets the result of the
-// real call, nothing is thrown, and calls for files that are not tracked cost next to nothing.
+// The hooks of the wrapped calls: the work of the layer before and after each real call. The exported functions
+// (preload/exports.cc) call this room only through kLayer, which entry.cc passes to them. layer.h has the rules for all
+// hooks: the program gets the result of the real call, no exception leaves a hook, and calls for untracked files cost next
+// to nothing.
 //
-// Where a hook stands: it looks the handle up in the registry (files/), records what the call may change (transfers/),
-// makes sure of an intent (epochs/), makes the real call, and records what came of it. Sync and close commit (epochs/,
-// sets/). Opening and deleting are in open.cc, all other calls in hooks.cc.
+// A hook looks the handle up in the registry (files/), records what the call may change (transfers/), makes sure that an
+// intent is set (epochs/), makes the real call, and records the result. Sync and close commit (epochs/, sets/). open.cc has
+// the hooks of opening and deleting; hooks.cc has all others.
 //
-// This half is built for one MPI, so it can look at its handles. The preloaded half (preload/) knows none.
+// This half is built for one MPI, so it can use MPI handles. The preloaded half (preload/) cannot.
 
 #include "hooks/layer/layer.h"
 

@@ -1,10 +1,10 @@
-// Opening, and deleting at the end. Rank 0 of the communicator decides whether the file is wanted, and begins its
-// epoch. The others learn from it what they need. All ranks of the open agree before anybody has an entry: commits are
-// collective, and a rank without an entry would not come to them.
+// Opens files, and deletes them at the end. Rank 0 of the communicator decides whether the file is protected, and begins
+// its epoch. The other ranks get the decision from it. All ranks of the open agree before any of them has an entry: commits
+// are collective, and a rank without an entry would not take part.
 //
-// Three ways lead to an entry: OpenedAlone (a communicator of one rank, as for members of sets), OpenedTogether, and
-// OpenedToRead. All run after the real open and before it returns to the program. So no write of the program can come
-// before the entry that records it.
+// An entry is made by OpenedAlone (a communicator of one rank, as for members of sets), OpenedTogether, or OpenedToRead.
+// All run after the real open and before it returns to the program. So the entry exists before the first write of the
+// program.
 
 #include "hooks/calls/open.h"
 
@@ -37,26 +37,27 @@
 namespace lzy::hooks {
 namespace {
 
-/// Open files inside the real MPI_File_open are the MPI library's own (ROMIO probes file systems that way).
+/// While this is true, files are opened by the MPI library itself (ROMIO probes file systems that way).
 thread_local bool inside_open = false;
 
-/// What rank 0 of the file's communicator found out, and all its ranks go by. Each reader of a file makes its own.
+/// The findings of rank 0 of the file's communicator, which all its ranks use. For a file that is only read, each rank
+/// makes its own.
 struct Candidate {
   bool wanted = false;
   std::string path;
   OptionTexts texts;
   Options options;
   FileStat stat;
-  Status refused;  ///< with on-error=fail: why there can be no protection, which sync and close are to tell
-  std::string why_not;  ///< if it is not to be protected, and `path` is known: why, for lzy-run --explain
+  Status refused;  ///< with on-error=fail: why there can be no protection, which sync and close report
+  std::string why_not;  ///< if the file is not protected and `path` is known: the reason, for lzy-run --explain
 };
 
-/// Says once why a file that options ask to protect is not.
+/// Reports once why a file is not protected although options ask for it.
 void Refuse(const Options& options, const std::string& path, const Status& why) {
   SayOnce(options, Options::Log::kWarn, path, "refused", fmt::format("{}: not protected: {}", path, why.message()));
 }
 
-/// The same where the file could be protected if something were mended.
+/// The same for a file that can be protected after something is corrected.
 void RefuseForNow(const OpenFile& file) {
   const std::string command = ProtectCommand(file.options, file.set ? file.set->pattern : file.path);
   NoteOpened(file.path, file.failed.message());
@@ -64,7 +65,7 @@ void RefuseForNow(const OpenFile& file) {
          {file.failed.code(), fmt::format("{}; after you have fixed that: {}", file.failed.message(), command)});
 }
 
-/// Says once what is wrong with LZY_* variables. Whether anything is.
+/// Reports errors in LZY_* variables once. True if there are any.
 bool TellOfEnvironment() {
   const Settings& environment = EnvironmentSettings();
   if (environment.status.ok()) return false;
@@ -73,7 +74,7 @@ bool TellOfEnvironment() {
   return true;
 }
 
-/// Why the name alone keeps a file from being protected; empty: it does not.
+/// The reason why the name alone excludes a file from protection; empty if it does not.
 std::string WhyNotByName(const Options& options, const std::string& path) {
   if (IsSelected(options, path)) return "";
   Options without = options;
@@ -81,9 +82,8 @@ std::string WhyNotByName(const Options& options, const std::string& path) {
   return IsSelected(without, path) ? "option exclude leaves it out" : "option include leaves it out";
 }
 
-/// What the program and its user want. Looks at name, file, hints and environment, and changes none of them. If an
-/// option is unusable, on-error decides whether the file still gets an entry, through which sync and close can report
-/// it.
+/// Decides whether the file is wanted, from name, hints and environment. Changes none of them. If an option is unusable,
+/// on-error decides whether the file still gets an entry, through which sync and close can report the error.
 Candidate Consider(const char* name, MPI_Info info) {
   Candidate candidate;
   const bool told = TellOfEnvironment();
@@ -118,12 +118,12 @@ Candidate Consider(const char* name, MPI_Info info) {
   return candidate;
 }
 
-/// Whether it is true on all ranks: the same answer everywhere. Collective over `comm`, unless that has one rank. It is
-/// the only message of the layer on a communicator of the program. Collective calls come in the same order on all
-/// ranks, so it cannot be taken for one of the program's own.
+/// True if `mine` is true on all ranks; the same answer on all ranks. Collective over `comm`, unless that has one rank.
+/// This is the only message of the layer on a communicator of the program. Collective calls come in the same order on all
+/// ranks, so it cannot be confused with one of the program's own.
 ///
-/// In programs with sessions, or that were spawned, MPI_Init has not compared the versions of all these ranks. So they come
-/// along; these five numbers are the same in all versions, for ever. Ranks that do not understand each other answer no.
+/// In programs with sessions, or that were spawned, MPI_Init has not compared the versions of all these ranks. So this call
+/// sends them, too; these five numbers are the same in all versions, for ever. Ranks that cannot communicate return false.
 bool OnAll(MPI_Comm comm, int size, bool mine) {
   if (size == 1) return mine;
   const VersionVote vote = VoteOf(OwnVersion());
@@ -140,7 +140,7 @@ bool OnAll(MPI_Comm comm, int size, bool mine) {
   return all[0] != 0 && !apart;
 }
 
-/// The set that the file is this rank's member of; an error for a file that is another rank's.
+/// The set that has the file as this rank's member. An error if the file is the member of another rank.
 Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& options, const std::string& path) {
   if (options.set.empty()) return std::optional<SetName>();
   Sets* sets = Sets::Get();
@@ -148,7 +148,7 @@ Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& 
     return {Code::kInvalidArgument, "set: file sets need a program that calls MPI_Init or MPI_Init_thread"};
   }
   const std::string& directory = EnvironmentSettings().directory;
-  // Hints come last. Whether all ranks give them alike nobody knows here.
+  // Hints come last. It is not known here whether all ranks give the same hints.
   const auto counted = [](const OptionTexts& in) { return std::ranges::count(in, "set", &GivenOption::name); };
   const bool alike = sets->declared_alike() || counted(texts) > counted(EnvironmentSettings().texts);
   for (const std::string& pattern : options.set) {
@@ -170,7 +170,7 @@ Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& 
   return std::optional<SetName>();
 }
 
-// Then nobody else of this program can write the file.
+// True if no other rank of this program can write the file.
 bool InWorldOfOne() {
   int initialized = 0;
   int size = 0;
@@ -178,17 +178,17 @@ bool InWorldOfOne() {
          PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1;
 }
 
-/// With verify-reads: prepares the checks of reads. Before there is an entry of the file, since `check` is constant
-/// afterwards. Without an inode nothing is checked: the file of that name might be another one.
+/// With verify-reads: prepares the checks of reads. Call it before the entry exists, because `check` is constant
+/// afterwards. Without an inode nothing is checked, because another file may have the name.
 void CheckReads(OpenFile& file, int mode, std::uint64_t inode) {
   file.sequential = (mode & MPI_MODE_SEQUENTIAL) != 0;
   if (!file.options.verify_reads || (mode & MPI_MODE_WRONLY) != 0 || inode == 0) return;
   file.check = std::make_unique<ReadCheck>(PosixFileSystem(), file.options, file.path, inode);
 }
 
-/// A file opened by this process alone: a member of a set, or a file of its own. No agreement is needed, so a failure
-/// only takes the entry away again. If the program has more processes, another one may open the same file by itself;
-/// then nothing is captured, and every commit covers the whole file (`uncoordinated`).
+/// For a file opened by this process alone: a member of a set, or a file of its own. Needs no agreement, so a failure only
+/// removes the entry again. If the program has more processes, another one may open the same file by itself; then nothing
+/// is captured, and every commit covers the whole file (`uncoordinated`).
 void OpenedAlone(Candidate candidate, int mode, Word handle) {
   auto file = std::make_shared<OpenFile>();
   file->path = candidate.path;
@@ -213,18 +213,18 @@ void OpenedAlone(Candidate candidate, int mode, Word handle) {
   if (file->options.summary && !file->set) file->usage = Usage::Of(file->path);
   if (file->options.summary && file->set && Sets::Get()->rank() == 0) file->usage = Usage::Of(file->set->pattern);
   Registry::Get().Insert(handle, file, candidate.stat.device, candidate.stat.inode);
-  if (!file->failed.ok()) return;  // it is told by sync and close
+  if (!file->failed.ok()) return;  // sync and close report it
   file->failed = BeginFirstEpoch(*file);
   if (file->failed.ok()) return;
   RefuseForNow(*file);
-  // A member must still come to its set's commits, to tell the others.
+  // A member must still join the commits of its set, to inform the others.
   if (!file->set && !file->options.fail_on_error) {
     Registry::Get().Take(handle);
     Registry::Get().Leave(*file);
   }
 }
 
-/// What rank 0 says of the file to the ranks that open it, too.
+/// The message of rank 0 to the ranks that open the file, too.
 struct Opening {
   std::string path;
   OptionTexts texts;
@@ -236,14 +236,14 @@ struct Opening {
   LZY_FIELDS(path, texts, must_cover_all, epoch_open, epoch, expected, failed)
 };
 
-/// By rank 0, whose answer the others wait for: begins the epoch, and says what they must know of it.
+/// On rank 0, while the others wait: begins the epoch, and returns the message for the other ranks.
 Opening LeadOpening(OpenFile& file, const Candidate& candidate, int mode, Word handle) {
   file.path = candidate.path;
   file.options = candidate.options;
   file.comm->SetTopology(file.options.topology);
   CheckReads(file, mode, candidate.stat.inode);
   if (file.options.summary) file.usage = Usage::Of(file.path);
-  // The entry comes before the epoch, and the epoch before anybody can write: all ranks wait for this one.
+  // The entry comes before the epoch, and the epoch before the first write: all ranks wait for this rank.
   Registry::Get().Insert(handle, file.shared_from_this(), candidate.stat.device, candidate.stat.inode);
   file.failed = candidate.refused;
   if (file.failed.ok()) {
@@ -254,7 +254,7 @@ Opening LeadOpening(OpenFile& file, const Candidate& candidate, int mode, Word h
           file.epoch, file.expected,   file.failed};
 }
 
-/// By the other ranks. Fails where what rank 0 says cannot be used here: then there is no entry.
+/// On the other ranks. Fails if the message of rank 0 cannot be used here; then there is no entry.
 Status FollowOpening(OpenFile& file, const Opening& opening, int mode, Word handle) {
   LZY_ASSIGN_OR_RETURN(file.options, Parse(opening.texts));
   file.path = opening.path;
@@ -266,11 +266,11 @@ Status FollowOpening(OpenFile& file, const Opening& opening, int mode, Word hand
   const auto stat = PosixFileSystem().Stat(file.path);
   CheckReads(file, mode, stat.ok() ? stat->inode : 0);
   Registry::Get().Insert(handle, file.shared_from_this(), stat.ok() ? stat->device : 0, stat.ok() ? stat->inode : 0);
-  if (opening.epoch_open) file.disk->epoch_open = true;  // rank 0 saw to it
+  if (opening.epoch_open) file.disk->epoch_open = true;  // rank 0 has made the intent durable
   return Status::Ok();
 }
 
-/// A file opened by several processes together; collective over `comm`, whose rank 0 has a candidate that is wanted.
+/// For a file opened by several processes together. Collective over `comm`. Rank 0 has a candidate that is wanted.
 void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, int mode, Word handle) {
   std::shared_ptr<OpenFile> file;
   Status local = NoThrow([&] {
@@ -289,7 +289,7 @@ void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, int mod
   const Status sent = BroadcastRecord(*file->comm, opening);
   if (local.ok()) local = sent;
   if (local.ok() && !file->Leads()) local = NoThrow([&] { return FollowOpening(*file, opening, mode, handle); });
-  // A rank without an entry would not come to the commits.
+  // A rank without an entry would not take part in commits.
   const Status agreed = Agree(*file->comm, local);
   const bool failed = !agreed.ok();
   if (failed && file->Leads()) {
@@ -301,12 +301,12 @@ void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, int mod
     if (Registry::Get().Take(handle)) Registry::Get().Leave(*file);
     return;
   }
-  // Whoever writes first begins the epoch, and the others are to know that it was one of them.
+  // The rank that writes first begins the epoch. The others must recognise its intent as one of this program.
   if (file->options.verify_reads) (void)MeetProcesses(*file);
 }
 
-/// A file opened for reading. It gets a communicator of its own only if the ranks agreed in MPI_Init that all of them
-/// check their reads. Otherwise nothing here is collective, because a rank without the option does not come here.
+/// For a file opened for reading. It gets its own communicator only if the ranks agreed in MPI_Init that all of them check
+/// their reads. Otherwise nothing here is collective, because a rank without the option does not come here.
 void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool wanted, int mode, Word handle) {
   std::shared_ptr<OpenFile> file;
   const Sets* sets = Sets::Get();
@@ -331,7 +331,8 @@ void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool want
   if (made.ok() && file->check) Registry::Get().Insert(handle, std::move(file), 0, 0);
 }
 
-/// The ranks may not talk (Sets::Versions). With on-error=fail, sync and close tell it; each rank by itself.
+/// For ranks that cannot communicate (Sets::Versions). With on-error=fail, sync and close report this, on each rank
+/// separately.
 void OpenedApart(const char* name, MPI_Info info, int mode, Word handle) {
   const Candidate candidate = Consider(name, info);
   if ((mode & MPI_MODE_RDONLY) == 0) NoteOpened(candidate.path, Sets::Versions().message());
@@ -344,20 +345,20 @@ void OpenedApart(const char* name, MPI_Info info, int mode, Word handle) {
   Registry::Get().Insert(handle, file, candidate.stat.device, candidate.stat.inode);
 }
 
-/// Whether this rank is to check what it reads, by its environment and hints.
+/// True if hints or environment of this rank ask for verify-reads.
 bool WantsChecks(MPI_Info info) {
   const auto texts = TextsWithHints(info);
   const auto options = texts.ok() ? Parse(*texts) : Result<Options>(texts.status());
   return EnvironmentSettings().status.ok() && options.ok() && options->verify_reads;
 }
 
-/// After the real MPI_File_open returned `code`, for files that outlive their close. Every rank must make the same
-/// decisions about collective calls: they depend on `mode`, on `size`, and on what was agreed in MPI_Init.
+/// Runs after the real MPI_File_open returned `code`, for files that outlive their close. All ranks must decide alike about
+/// collective calls: the decisions depend on `mode`, on `size`, and on what was agreed in MPI_Init.
 void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int code, Word handle) {
-  // MPICH 5 returns success, and no file, where an error handler of the program has been told of the failure.
+  // MPICH 5 returns success, but no file, if an error handler of the program was called for the failure.
   const bool opened = code == MPI_SUCCESS && As<MPI_File>(handle) != MPI_FILE_NULL;
   int error_class = MPI_SUCCESS;
-  // A communicator that MPI did not like is not one to call MPI with.
+  // Do not use a communicator that MPI refused.
   if (!opened && (PMPI_Error_class(code, &error_class) != MPI_SUCCESS || error_class == MPI_ERR_COMM)) return;
   int between = 0;
   int rank = 0;
@@ -378,8 +379,8 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
   Status considered;
   if (opened && (rank == 0 || reads_only)) considered = NoThrow([&] { candidate = Consider(name, info); });
   if (!considered.ok()) Say("MPI_File_open: not protected", considered.message().c_str());
-  // Ranks whose real open failed take part: with some MPIs it fails on some ranks only, and the others must not wait
-  // for them.
+  // Ranks whose real open failed take part: with some MPIs it fails only on some ranks, and the others must not wait for
+  // these.
   if (reads_only) {
     const bool wanted = opened && considered.ok() && candidate.wanted && candidate.options.verify_reads;
     return OpenedToRead(comm, size, candidate, wanted, mode, handle);
@@ -392,8 +393,8 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
   OpenedTogether(comm, size, candidate, mode, handle);
 }
 
-/// What a call that deletes `name` may delete the sidecar of, too; empty if nothing. Of a symbolic link only the link
-/// is removed, and its target stays protected.
+/// The path whose sidecar a call that deletes `name` must delete, too; empty if none. For a symbolic link only the link is
+/// removed, and its target stays protected.
 std::string PathToDelete(const char* name) {
   FileSystem& disk = PosixFileSystem();
   const std::string given = PathOfName(disk, name);
@@ -403,8 +404,8 @@ std::string PathToDelete(const char* name) {
   return deletes_it && !IsNeverProtected(*resolved) ? *resolved : std::string();
 }
 
-/// The catalogue in which the tools of this user keep their results; empty: none. The environment may name it relative to
-/// the directory in which the program started.
+/// The catalogue of this user's tools; empty if there is none. The environment may name it relative to the directory in
+/// which the program started.
 std::string CatalogOfUser() {
   const std::string& given = EnvironmentSettings().options.catalog;
   if (given == "off") return "";
@@ -412,8 +413,8 @@ std::string CatalogOfUser() {
   return given.front() == '/' ? given : JoinPath(EnvironmentSettings().directory, given);
 }
 
-// A scrub must be able to tell this from a loss (request/deletion_record.h). Of files without a sidecar, nobody would miss
-// anything.
+// Records the deletion, so that a scrub does not take it for a loss (request/deletion_record.h). Files without a sidecar
+// need no record.
 void NoteDeletion(const std::string& path) {
   const auto sidecar = SidecarPath(path);
   if (!sidecar.ok() || !PosixFileSystem().Stat(*sidecar, /*follow=*/false).ok()) return;
@@ -423,7 +424,7 @@ void NoteDeletion(const std::string& path) {
   if (!noted.ok()) Say(EnvironmentSettings().options, Options::Log::kDebug, noted.message());
 }
 
-// The program has its file deleted already; a sidecar that stays is no error of the call.
+// The program has deleted its file already, so a sidecar that cannot be deleted is no error of the call.
 void ForgetDeleted(const std::string& path) {
   NoteDeletion(path);
   const Status status = Forget(PosixFileSystem(), path);
@@ -445,7 +446,7 @@ int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* 
     return real();
   }();
   if (fh == nullptr || name == nullptr) return code;
-  // A file that its close deletes is not worth protecting.
+  // A file that its close deletes is not protected.
   if ((mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
     const bool opened = code == MPI_SUCCESS && As<MPI_File>(*fh) != MPI_FILE_NULL;
     if (opened) Guarded("MPI_File_open", [&] { Registry::Get().InsertDoomed(*fh, PathToDelete(name)); });
@@ -460,13 +461,12 @@ int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* 
   return code;
 }
 
-/// Whichever rank deletes the file in its close: it is gone when that close returns to the rank.
+/// Any rank may delete the file in its close. When the close returns, the file is gone.
 void AfterCloseOfDoomed(const std::string& path) {
   if (PosixFileSystem().Stat(path, /*follow=*/false).status().code() == Code::kNotFound) ForgetDeleted(path);
 }
 
-// The path is resolved before the file is gone. If the real call fails, the file may still be there, and so the sidecar
-// stays.
+// The path is resolved before the file is gone. If the real call fails, the file may still exist, so the sidecar stays.
 int Delete(RealCall real, const char* name, Word) {
   if (name == nullptr) return real();
   std::string path;

@@ -1,5 +1,5 @@
-// Holds the list of wrapped calls against mpi.h: exports.cc cannot include it (see there), so a wrong parameter would
-// otherwise show only when a program runs. Makes no code.
+// Checks the list of wrapped calls against mpi.h. exports.cc cannot include mpi.h (see there), so without this a wrong
+// parameter would show only when a program runs. Generates no code.
 #include <mpi.h>
 
 #include <cstdint>
@@ -35,7 +35,7 @@ using Count = MPI_Count;
 #define LZY_UNWRAPPED(name, reason)
 #include "hooks/layer/wrapped_calls.def"
 
-// What exports.cc puts in the place of these types.
+// The types that exports.cc uses instead of these.
 template <class Handle>
 constexpr bool kFitsWord = sizeof(Handle) <= sizeof(lzy::hooks::Word) && std::is_scalar_v<Handle>;
 static_assert(kFitsWord<Comm> && kFitsWord<Info> && kFitsWord<File> && kFitsWord<Datatype>);

@@ -1,5 +1,5 @@
-// A few small reads while all copies agree. Anything unusual is left to Sidecar::Load, which knows how to choose. Bytes
-// from disk are hostile here, too: what is decoded has its own hash, and the count of pages is bounded.
+// Makes a few small reads while all copies agree. In any other case calls Sidecar::Load, which can choose a copy. Bytes
+// from disk are hostile here, too: everything that is decoded has its own hash, and the count of pages is bounded.
 
 #include "hooks/disk/peek.h"
 
@@ -16,7 +16,7 @@ bool IsSet(const Intent& intent, const Superblock& superblock) {
   return intent.uuid == superblock.uuid && intent.generation == superblock.generation;
 }
 
-// A repair's intent says that blocks are being put back, so it never counts as an epoch's.
+// The intent of a repair says that blocks are being restored, so it never counts as that of an epoch.
 void Note(const Intent& intent, Peek& peek) {
   if (IsOfRepair(intent)) {
     peek.repairing = true;
@@ -25,7 +25,7 @@ void Note(const Intent& intent, Peek& peek) {
   }
 }
 
-/// nullopt unless everything is as it is after a commit: then there is nothing to choose.
+/// Returns nullopt unless all copies are as after a complete commit: then there is nothing to choose.
 std::optional<Peek> Glance(File& file) {
   const auto superblock = AgreedSuperblock(file);
   if (!superblock.ok()) return std::nullopt;
@@ -38,7 +38,7 @@ std::optional<Peek> Glance(File& file) {
     for (std::uint32_t number = 0; number < pages; ++number) {
       std::vector<std::uint8_t> page(kIntentPageSize);
       if (!ReadExactly(file, extent.offset + number * kIntentPageSize, page).ok()) continue;
-      // The first page is written first: where they are of two writers, it is the later one's.
+      // The first page is written first, so if two writers are mixed, it has the later writer's intent.
       const auto intent = DecodeIntent(page, number);
       if (intent.ok() && IsSet(*intent, *superblock)) Note(*intent, peek);
     }

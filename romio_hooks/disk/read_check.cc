@@ -1,8 +1,8 @@
-// Reads compared with leaves. The quick way looks at nothing but memory and hashes. Only if a block differs, the slow
-// way finds out which commit counts, whether the file was edited, and what parity gives back.
+// Compares reads with leaves. The quick way uses only memory and hashes. If a block differs, the slow way finds out which
+// commit counts, whether the file was edited, and which data parity gives back.
 //
-// Locks: mutex_ is held for moments only, never while files are read. healing_ is held for the whole slow way, and
-// taken first. A read that finds all its blocks right never waits for one that is being healed.
+// Locks: mutex_ is only held for moments, never while files are read. healing_ is held for the whole slow way, and locked
+// first. So a read with only right blocks never waits for one that is being healed.
 
 #include "hooks/disk/read_check.h"
 
@@ -19,26 +19,26 @@
 namespace lzy::hooks {
 namespace {
 
-// So much of option memory is for blocks that were read in part.
+// Blocks that were read in part may use option memory divided by this number.
 constexpr std::uint64_t kKeptPart = 4;
-// Other processes commit, too.
+// The commit is checked again after this time, because other processes commit, too.
 constexpr std::chrono::seconds kRecently{1};
-// A commit, or a repair, that comes between makes what was found out void.
+// A commit or repair during an attempt voids its findings.
 constexpr int kAttempts = 3;
 
-// Whether all of it is in memory that can be looked at and put right.
+// True if all parts are in memory that can be read and corrected.
 bool InSight(std::span<const ReadPiece> parts) {
   return std::all_of(parts.begin(), parts.end(), [](const ReadPiece& part) { return part.memory != nullptr; });
 }
 
-// False if some of it cannot be written.
+// False if a part of the memory cannot be written.
 bool PutRight(std::span<const ReadPiece> parts, std::uint64_t block_begin, ByteSpan block) {
   return std::all_of(parts.begin(), parts.end(), [&](const ReadPiece& part) {
     return WriteProgramMemory(part.memory, block.subspan(part.offset - block_begin, part.length));
   });
 }
 
-// Copies what was read of a block to where it belongs in `block`. What cannot be copied is out of sight.
+// Copies the parts of a block to their places in `block`. Sets `memory` to null in parts that cannot be copied.
 void CopyParts(std::span<ReadPiece> parts, std::uint64_t block_begin, MutableByteSpan block) {
   for (ReadPiece& part : parts) {
     const MutableByteSpan to = block.subspan(part.offset - block_begin, part.length);
@@ -48,7 +48,7 @@ void CopyParts(std::span<ReadPiece> parts, std::uint64_t block_begin, MutableByt
 
 }  // namespace
 
-/// What a commit says of the file.
+/// The committed state of the file.
 struct ReadCheck::Committed {
   SidecarVersion version;
   Stamp stamp;
@@ -58,12 +58,12 @@ struct ReadCheck::Committed {
 
   std::uint64_t size() const { return stamp.size; }
   std::uint64_t LengthOf(std::uint64_t index) const { return std::min(block_size, size() - index * block_size); }
-  /// So many whole blocks are held at once for one purpose.
+  /// The most blocks held at once for one purpose.
   std::size_t MostBlocks(const Options& options) const {
     return std::max<std::uint64_t>(1, options.memory / kKeptPart / block_size);
   }
-  /// A leaf of a large tree that can no longer be read is of a sidecar that was written since. Then all is loaded
-  /// again, and the block is looked at once more.
+  /// A leaf of a large tree cannot be read if the sidecar was written since. Then everything is loaded again, and the block
+  /// is checked once more.
   mutable std::atomic<bool> outdated = false;
   bool IsLeaf(std::uint64_t index, ByteSpan bytes) const {
     bool same = false;
@@ -73,7 +73,7 @@ struct ReadCheck::Committed {
   }
 };
 
-/// Blocks as they were committed, the least recently wanted of which go.
+/// Blocks as they were committed. The least recently used ones are dropped.
 class ReadCheck::KeptBlocks {
  public:
   using Block = std::shared_ptr<const std::vector<std::uint8_t>>;
@@ -143,8 +143,8 @@ void ReadCheck::Forget() {
   looked_ = {};
 }
 
-// The commit may change at any time, by this process or another. What is returned stays valid, so a check goes on with
-// the commit that it began with.
+// The commit may change at any time, by this process or another. The result stays valid, so a check continues with the
+// commit that it began with.
 std::shared_ptr<const ReadCheck::Committed> ReadCheck::Current(Trust trust) {
   const auto now = Clock::now();
   std::shared_ptr<const Committed> known;
@@ -160,8 +160,8 @@ std::shared_ptr<const ReadCheck::Committed> ReadCheck::Current(Trust trust) {
   return known;
 }
 
-// Says why a sidecar is unusable only if it is there, or if a key was given. Without a key, most files have no sidecar,
-// and that is no news.
+// Reports an unusable sidecar only if it exists, or if a key was given. Without a key, most files have no sidecar, which is
+// normal.
 std::shared_ptr<const ReadCheck::Committed> ReadCheck::LoadAgain() {
   const auto now = Clock::now();
   auto made = std::make_shared<Committed>();
@@ -170,7 +170,7 @@ std::shared_ptr<const ReadCheck::Committed> ReadCheck::LoadAgain() {
     LZY_ASSIGN_OR_RETURN(const FileStat stat, fs_.Stat(path_));
     if (stat.inode != inode_) return {Code::kNotFound, "another file has its name"};
     const auto found = FindSidecar(fs_, path_);
-    if (!found.ok() && options_.key) unusable = found.status().message();  // somebody may have taken it away
+    if (!found.ok() && options_.key) unusable = found.status().message();  // the sidecar may have been removed on purpose
     LZY_ASSIGN_OR_RETURN(const std::string path, found);
     auto loaded = Sidecar::Load(fs_, path, OpenMode::kRead);
     if (!loaded.ok()) unusable = loaded.status().message();
@@ -198,14 +198,14 @@ std::shared_ptr<const ReadCheck::Committed> ReadCheck::LoadAgain() {
   return committed_;
 }
 
-// After a read that fell short the size must be that of the commit that counts now.
+// After a short read, the size must be that of the commit that counts now.
 std::uint64_t ReadCheck::CommittedSize() {
   const auto committed = Current(Trust::kNow);
   return committed ? committed->size() : 0;
 }
 
-// Of a block that was read whole, the copy is hashed. Otherwise the whole block is read again, held to its leaf, and
-// compared with the copies of the parts.
+// If the whole block was read, hashes the copy. Otherwise reads the whole block again, compares it with its leaf, and
+// compares the copies of the parts with it.
 bool ReadCheck::IsRight(const Committed& committed, std::uint64_t index, std::span<ReadPiece> parts, AlignedBuffer& copy) {
   const std::uint64_t begin = index * committed.block_size;
   const std::uint64_t length = committed.LengthOf(index);
@@ -219,10 +219,10 @@ bool ReadCheck::IsRight(const Committed& committed, std::uint64_t index, std::sp
     const std::lock_guard lock(mutex_);
     whole = kept_->Get(index);
   }
-  // What is kept says what is right, not what was read into memory that cannot be looked at.
+  // A kept block is right, but says nothing about bytes in memory that cannot be examined.
   if (!whole || !InSight(parts)) {
     std::vector<std::uint8_t> bytes(length);
-    // No descriptor of the data is kept: programs open as many files as they may.
+    // No descriptor of the data stays open, because programs may need all their descriptors.
     const auto data = fs_.Open(path_, OpenMode::kRead);
     const auto stat = data.ok() ? (*data)->Stat() : Result<FileStat>(data.status());
     if (!stat.ok() || stat->inode != inode_) return false;
@@ -243,13 +243,13 @@ std::vector<ReadCheck::Suspect> ReadCheck::FindSuspects(const Committed& committ
                                                         bool unread, ReadVerdict& verdict) {
   std::vector<Suspect> suspects;
   Suspect block;
-  AlignedBuffer copy;  // of what was read of a block
+  AlignedBuffer copy;  // for the parts of a block
   const auto finish = [&] {
     if (!block.parts.empty() && (unread || !IsRight(committed, block.index, block.parts, copy))) suspects.push_back(block);
     block.parts.clear();
   };
   for (const ReadPiece& piece : pieces) {
-    if (piece.offset + piece.length > committed.size()) verdict.as_committed = false;  // it has grown since
+    if (piece.offset + piece.length > committed.size()) verdict.as_committed = false;  // the file has grown since
     const std::uint64_t end = std::min(piece.offset + piece.length, committed.size());
     for (std::uint64_t at = piece.offset; at < end;) {
       const std::uint64_t index = at / committed.block_size;
@@ -264,9 +264,9 @@ std::vector<ReadCheck::Suspect> ReadCheck::FindSuspects(const Committed& committ
   return suspects;
 }
 
-// True also if another file has its name. While somebody repairs the file, its mtime says nothing.
+// True also if the name belongs to another file now. During a repair of the file, its mtime means nothing.
 bool ReadCheck::IsEdited(const Committed& committed) const {
-  for (int looks = 0; looks < 2; ++looks) {  // a repair may begin between a peek and what comes after it
+  for (int looks = 0; looks < 2; ++looks) {  // a repair may begin between PeekAt and the next calls
     const auto peek = PeekAt(fs_, path_);
     const auto stat = fs_.Stat(path_);
     if (!stat.ok() || stat->inode != inode_ || (peek && peek->whole_file_intent)) return true;
@@ -275,7 +275,7 @@ bool ReadCheck::IsEdited(const Committed& committed) const {
   return true;
 }
 
-// Verdicts of one attempt hold for one commit. If another one came between, all is done again.
+// Verdicts of one attempt hold for one commit. If another commit came meanwhile, the next attempt starts again.
 ReadVerdict ReadCheck::Check(std::span<const ReadPiece> pieces, bool unread) {
   ReadVerdict verdict;
   auto committed = Current(Trust::kRecently);
@@ -297,7 +297,8 @@ ReadVerdict ReadCheck::Check(std::span<const ReadPiece> pieces, bool unread) {
     suspects.clear();
     if (committed) suspects = FindSuspects(*committed, pieces, unread, verdict);
     if (suspects.empty()) return verdict;
-    // Cheaper than to find it out by looking at the whole dataset: programs read what they have just written.
+    // This check is cheaper than an examination of the whole dataset, and often suffices: programs read data that they have
+    // just written.
     if (IsEdited(*committed)) break;
     ServeHealed(*committed, suspects);
     bool done = true;
@@ -311,7 +312,7 @@ ReadVerdict ReadCheck::Check(std::span<const ReadPiece> pieces, bool unread) {
   return verdict;
 }
 
-// A block that could not be mended on disk would be found damaged at every read. It is reported once, and rebuilt once.
+// A block that could not be repaired on disk would be found damaged at every read. It is reported once, and rebuilt once.
 void ReadCheck::ServeHealed(const Committed& committed, std::vector<Suspect>& suspects) const {
   std::erase_if(suspects, [&](const Suspect& suspect) {
     const auto healed = healed_.find(suspect.index);
@@ -320,9 +321,8 @@ void ReadCheck::ServeHealed(const Committed& committed, std::vector<Suspect>& su
   });
 }
 
-// False if there was another commit meanwhile: then nothing that was found out counts, and Check begins again. A
-// failure of HealBlocks is no verdict about the data. The read is then reported as unknown, and the program gets what
-// MPI read.
+// False if there was another commit meanwhile: then the findings are void, and Check begins again. A failure of HealBlocks
+// is no verdict about the data. The read is then reported as unknown, and the program gets the bytes that MPI read.
 bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspects, ReadVerdict& verdict) {
   if (!may_write_) may_write_ = fs_.Open(path_, OpenMode::kReadWrite).ok();
   HealRequest request{.path = path_,
@@ -334,7 +334,7 @@ bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspec
                       .patient = patient_};
   for (const Suspect& suspect : suspects) request.blocks.push_back(suspect.index);
   Options options = options_;
-  // Whoever else has the locks is at work on the file; what was read is put right all the same.
+  // Another process that holds the locks is working on the file. Data in memory are corrected all the same.
   options.timeout_seconds = std::min<std::uint32_t>(options.timeout_seconds, 1);
   const auto healed = HealBlocks(fs_, options, request);
   const std::uint64_t first = suspects.front().index * committed.block_size;
@@ -346,7 +346,7 @@ bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspec
   }
   if (healed->other_commit) return false;
   if (healed->gave_up_waiting) patient_ = false;
-  // A repair leaves another ctime. What this process repairs is not told as read wrongly.
+  // A repair changes the ctime. Repairs by this process are not reported as wrong reads.
   const auto stat = fs_.Stat(path_);
   const bool mended_elsewhere = stat.ok() && stat->ctime_ns != seen_ctime_ns_;
   if (stat.ok()) seen_ctime_ns_ = stat->ctime_ns;

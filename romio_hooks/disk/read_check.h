@@ -1,9 +1,10 @@
 #pragma once
-// What reads return, compared with what was committed: for option verify-reads (docs/design/repair.md "Verified reads"). Needs
-// no MPI. transfers/verifying.cc says where a read has put which bytes of the file, and reports what is found here.
+// Option verify-reads: compares data that a program has read with the committed hashes (docs/design/repair.md "Verified
+// reads"). Uses no MPI. transfers/verifying.cc determines the place in memory of the bytes that a read returned, and
+// reports the findings.
 //
-// Invariant: what matches its leaf is right, whoever writes meanwhile. What differs is judged by HealBlocks
-// (mend/heal.h), which takes a second look at everything. So a false alarm costs time, and never a wrong verdict.
+// Invariant: data that match their leaf are right, even if another process writes meanwhile. Data that differ are judged by
+// HealBlocks (mend/heal.h), which reads everything again. So a false alarm costs time, but never gives a wrong verdict.
 
 #include <chrono>
 #include <cstdint>
@@ -25,53 +26,52 @@
 
 namespace lzy::hooks {
 
-/// Bytes that a read has put into memory, as it says from `offset` of the file on. Without memory: what was read is
-/// somewhere else, and cannot be put right. The memory is the program's (base/program_memory.h). If it cannot be read, it
-/// counts as none.
+/// A piece of memory that a read filled from `offset` of the file on. If `memory` is null, the place of the data is
+/// unknown, and they cannot be corrected. The memory belongs to the program (base/program_memory.h). If it cannot be read,
+/// Check treats it as null.
 struct ReadPiece {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
   std::uint8_t* memory = nullptr;
 };
 
-/// What was found out about a read.
+/// The result of checking one read.
 struct ReadVerdict {
-  bool as_committed = true;  ///< all of it; else some was not judged: edited, being written, or of a file without sidecar
-  std::uint64_t healed = 0;   ///< bytes of blocks that were damaged, and are right in memory now
-  std::uint64_t mended = 0;   ///< of those, on disk too
-  std::uint64_t reread = 0;   ///< bytes of blocks that were read wrong, and are right on the device
-  bool mended_elsewhere = false;  ///< of `reread`: perhaps they were damaged, and another process has repaired them since
-  std::optional<ByteRange> first;  ///< the first block that was not right
-  std::optional<ByteRange> lost;   ///< first and last byte of blocks that are damaged and cannot be had; memory has what was read
+  bool as_committed = true;  ///< false if some data were not judged: edited, being written, or of a file without a sidecar
+  std::uint64_t healed = 0;   ///< bytes of damaged blocks that are right in memory now
+  std::uint64_t mended = 0;   ///< bytes of `healed` that were also repaired on disk
+  std::uint64_t reread = 0;   ///< bytes of blocks that were read wrongly, and are right on the device
+  bool mended_elsewhere = false;  ///< some of `reread` may have been damaged, and repaired by another process
+  std::optional<ByteRange> first;  ///< the first wrong block
+  std::optional<ByteRange> lost;   ///< first and last byte of damaged blocks that cannot be rebuilt; memory is unchanged
   std::string why;
-  std::string unusable;  ///< there is a sidecar, which cannot be used: why
-  std::string unknown;  ///< why it could not be told of blocks that differ whether they are damaged; empty: it could
+  std::string unusable;  ///< why an existing sidecar cannot be used
+  std::string unknown;  ///< why differing blocks could not be judged; empty if they were
 
   void Add(const ReadVerdict& other);
 };
 
-/// One open file whose reads are checked. A block that is read in part is read whole, once: what was found right is
-/// kept, so that many small reads cost as much as one large one. Thread-safe.
+/// Checks the reads of one open file. If a read has only a part of a block, the whole block is read once, and kept if it is
+/// right. So many small reads cost as much as one large read. Thread-safe.
 ///
-/// The leaves of the data are held in memory, or read when they are needed if they are many (merkle/tree). Which commit they are of is looked at now and
-/// then, and whenever a block differs; whether somebody is changing the file, only then: what is as committed is right,
-/// whoever writes. Nothing is compared with, or taken from, another file than the one that was opened, whatever has its
-/// name by now.
+/// Keeps the leaves of the data in memory, or loads them when needed if there are many (merkle/tree). Checks now and then,
+/// and whenever a block differs, whether their commit still counts. Only if a block differs, checks whether the file is
+/// being changed: blocks that match are right in any case. Uses only the file that was opened, even if its name belongs to
+/// another file now.
 class ReadCheck {
  public:
-  /// `inode`: of the file that was opened.
+  /// `inode` of the opened file.
   ReadCheck(FileSystem& fs, const Options& options, std::string path, std::uint64_t inode);
   ~ReadCheck();
 
-  /// Checks what was read, `pieces` being in the order of the file, and puts right what is damaged. The file's own
-  /// blocks are mended too where this process may write it. `unread`: nothing was read, memory has something else,
-  /// whatever it looks like.
+  /// Checks data that were read, and corrects damaged data in memory. `pieces` are in the order of the file. Also repairs
+  /// the file if this process may write it. `unread`: nothing was read, so the memory has other bytes.
   ReadVerdict Check(std::span<const ReadPiece> pieces, bool unread = false);
 
-  /// Bytes of the file as it was committed last; 0 where it was not.
+  /// Committed size of the file in bytes; 0 without a commit.
   std::uint64_t CommittedSize();
 
-  /// There was a commit.
+  /// Call it after a commit: forgets the old one.
   void Forget();
 
  private:
@@ -83,17 +83,17 @@ class ReadCheck {
     std::vector<ReadPiece> parts;
   };
   enum class Trust { kNow, kRecently };
-  // The commit that counts now, or did a moment ago. Null: there is none that can be used.
+  // The commit that counts now (kNow), or counted within the last second (kRecently). Null if there is no usable commit.
   std::shared_ptr<const Committed> Current(Trust trust);
   std::shared_ptr<const Committed> LoadAgain();
-  // Whether all parts that were read of block `index` are as committed. Takes the memory from parts that cannot be read.
+  // True if all `parts` of block `index` are as committed. Sets `memory` to null in parts that cannot be read.
   bool IsRight(const Committed& committed, std::uint64_t index, std::span<ReadPiece> parts, AlignedBuffer& copy);
-  // Blocks that are not right, with the parts of them that were read.
+  // The blocks that are not as committed, with their parts that were read.
   std::vector<Suspect> FindSuspects(const Committed& committed, std::span<const ReadPiece> pieces, bool unread,
                                     ReadVerdict& verdict);
-  // Whether the file was changed since the commit, so that differences mean nothing.
+  // True if the file was changed since the commit, so that differences are no damage.
   bool IsEdited(const Committed& committed) const;
-  // Takes blocks out of `suspects` that were healed before, after putting them right in memory.
+  // Corrects blocks in memory that were healed before, and removes them from `suspects`.
   void ServeHealed(const Committed& committed, std::vector<Suspect>& suspects) const;
   bool Heal(const Committed& committed, std::span<const Suspect> suspects, ReadVerdict& verdict);
 
@@ -101,16 +101,16 @@ class ReadCheck {
   const Options options_;
   const std::string path_;
   const std::uint64_t inode_;
-  std::int64_t seen_ctime_ns_ = 0;  // when it was opened, or was found right on the device last; guarded by healing_
-  std::mutex mutex_;  // guards what follows
-  Clock::time_point looked_{};  // when it was made sure that `committed_` is what counts; zero: never
+  std::int64_t seen_ctime_ns_ = 0;  // ctime when the file was opened or last found right on the device; guarded by healing_
+  std::mutex mutex_;  // guards the fields up to kept_
+  Clock::time_point looked_{};  // when `committed_` was last known to count; zero: never
   std::shared_ptr<const Committed> committed_;  // null: no usable sidecar
   std::string unusable_;
   std::unique_ptr<KeptBlocks> kept_;
-  std::mutex healing_;  // one thread at a time; guards what follows
+  std::mutex healing_;  // held by one thread at a time; guards the fields below
   std::optional<bool> may_write_;
   bool patient_ = true;
-  /// Damaged on disk still, since it may not be written; of `committed_`.
+  /// Blocks of `committed_` that are still damaged on disk, because this process may not write the file.
   std::unordered_map<std::uint64_t, std::vector<std::uint8_t>> healed_;
 };
 

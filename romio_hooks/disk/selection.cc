@@ -1,4 +1,5 @@
-// Names that the layer must leave alone. ROMIO makes files beside the program's; these are not the program's data.
+// Names of files that the layer must leave alone. ROMIO makes files beside the program's files; these are not the program's
+// data.
 
 #include "hooks/disk/selection.h"
 
@@ -11,7 +12,7 @@
 namespace lzy::hooks {
 namespace {
 
-/// Whether `path` is `directory` or lies in it. "/device" does not lie in "/dev".
+/// True if `path` is `directory` or lies in it. "/device" does not lie in "/dev".
 bool IsBelow(const std::string& path, std::string_view directory) {
   return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
 }

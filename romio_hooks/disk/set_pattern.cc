@@ -1,5 +1,5 @@
-// Patterns of sets, matched with the paths of files that a rank opens. Directories are compared by their real paths,
-// since ranks may come to one file in different ways.
+// Matches patterns of sets with the paths of files that a rank opens. Directories are compared by their real paths, because
+// ranks may use different paths to one file.
 
 #include "hooks/disk/set_pattern.h"
 
@@ -15,7 +15,7 @@
 namespace lzy::hooks {
 namespace {
 
-/// Whether `glob` is `text` for some values of its '*'s, which are then appended to `values`, shortest first.
+/// True if `glob` matches `text`. Appends the text of each '*' to `values`; each is as short as possible.
 bool MatchComponent(std::string_view glob, std::string_view text, std::vector<std::string>& values) {
   const std::size_t star = glob.find('*');
   if (star == std::string_view::npos) return glob == text;
@@ -40,11 +40,11 @@ std::string Filled(const std::string& pattern, const std::vector<std::string>& v
   return out;
 }
 
-/// The directory above the first component with a rank in it by its real path, as in the paths of members.
+/// Replaces the directory above the first component with a rank by its real path, as in the paths of members.
 std::string WithRealRoot(FileSystem& fs, const std::string& pattern) {
   const std::string tail = PatternTail(pattern);
   const std::string root = pattern.substr(0, pattern.size() - tail.size());
-  const auto real = fs.RealPath(ExpandPattern(root, 0));  // takes the escapes out; there is no rank in it
+  const auto real = fs.RealPath(ExpandPattern(root, 0));  // removes escapes; `root` has no %r
   return real.ok() ? JoinPath(EscapePercent(*real), tail) : pattern;
 }
 
@@ -57,7 +57,7 @@ std::optional<SetName> MatchSet(FileSystem& fs, const std::string& pattern, cons
   const std::vector<std::string> wanted = Components(ExpandPattern(pattern, rank));
   if (wanted.empty() || path.empty()) return std::nullopt;
 
-  // What comes before the first component with a '*' is one directory, known by its real path.
+  // The components before the first '*' are one directory, compared by its real path.
   std::size_t fixed = 0;
   while (fixed + 1 < wanted.size() && wanted[fixed].find('*') == std::string::npos) ++fixed;
   std::string root = absolute ? "/" : directory;

@@ -16,7 +16,7 @@
 namespace lzy::hooks {
 namespace {
 
-/// To be committed again.
+/// Marks `range` as touched, so that it is committed again.
 void Touch(OpenFile& file, const Interval& range) {
   {
     const std::lock_guard lock(file.mutex);
@@ -26,9 +26,8 @@ void Touch(OpenFile& file, const Interval& range) {
   EnsureEpoch(file);
 }
 
-/// What this rank still has of what it wrote and is wrong, written once more by a descriptor of our own. An epoch of
-/// its own: whatever happens, the sidecar says so. What the commit has read wrongly belongs to that epoch, too. Whether there
-/// was any.
+/// Writes the wrong bytes again that this rank still has, by a descriptor of our own, in an epoch of its own, so that an
+/// intent is set. Blocks that the commit read wrongly belong to this epoch, too. Returns whether there were any.
 Result<bool> WriteHeld(OpenFile& file, const Capture& capture, const WrittenCheck& found) {
   std::unique_ptr<File> out;
   const auto write = [&](std::uint64_t offset, ByteSpan bytes) -> Status {
@@ -51,16 +50,16 @@ Result<bool> WriteHeld(OpenFile& file, const Capture& capture, const WrittenChec
   return out != nullptr || !found.untrue.empty();
 }
 
-/// Whether nobody has written since the commit: no other program, and no thread of this one. Local; the ranks compare
-/// their answers. If it is not quiet, the bytes that this rank still has may be older than those in the file.
+/// True if nobody has written since the commit: no other program, and no thread of this one. Local; the ranks compare their
+/// results. If false, the bytes that this rank has may be older than those in the file.
 bool IsQuiet(const Context& context, OpenFile& file, const Written& written) {
   if (SeveralThreads() || !IsUntouchedSince(context, written)) return false;
   const std::lock_guard lock(file.mutex);
   return file.touched.empty() && file.writes_under_way == 0;
 }
 
-/// Writes wrong blocks again if a rank still has what belongs there, and commits that. True if any rank did; then
-/// `written` says what was committed. Collective.
+/// Writes wrong blocks again if a rank still has their bytes, and commits them. True if any rank did; then `written`
+/// describes the new commit. Collective.
 Result<bool> WriteAgain(const Context& context, const Rewriting& rewriting, const WrittenCheck& found, Written& written) {
   LZY_ASSIGN_OR_RETURN(const std::uint64_t busy, context.comm.AllReduceMax(!IsQuiet(context, rewriting.file, written)));
   if (busy != 0) return false;
@@ -98,7 +97,7 @@ const char* TextOf(Uncompared why) {
   }
 }
 
-/// Says once for each reason what was not compared. It was read back like what is written without verify-writes.
+/// Reports once for each reason which bytes were not compared. They were read back, as without verify-writes.
 void TellUncompared(const Context& context, const std::string& path, const UncomparedBytes& bytes) {
   for (std::size_t i = 0; i < kUncomparedReasons; ++i) {
     const auto why = static_cast<Uncompared>(i);
@@ -122,7 +121,8 @@ Status CheckAndMend(const Context& context, Written written, const Rewriting& re
     LZY_ASSIGN_OR_RETURN(found, CheckWritten(context, written));
   }
   if (found.untrue_leaves > 0) {
-    // Leaf and parity agree, so a repair would replace what is right: until somebody commits it, the file is at risk, not damaged.
+    // Leaf and parity agree, so a repair would replace right bytes. Until the next commit, the file is marked as at risk,
+    // not damaged.
     if (context.comm.rank() == 0) (void)BeginEpoch(context.fs, context.options, written.dataset.path, "");
     return {Code::kWriteFailed, fmt::format("{}: {} blocks are on the device as they were written, and the commit has read them wrongly ({} others "
                                             "are not as they were written); look at it, then commit it: lzy-protect {}", written.dataset.path,
@@ -134,12 +134,12 @@ Status CheckAndMend(const Context& context, Written written, const Rewriting& re
                     written.dataset.path, untrue));
   }
   if (faults == 0) return Status::Ok();
-  // Whatever put bytes where they do not belong has spoilt what was there: all of the file is looked at.
+  // A write to a wrong place has destroyed what was there, so the whole file is examined.
   VerifyRequest repair;
   repair.from_disk = repair.repair = true;
   const DatasetReport report = Verify(context, written.dataset, repair);
   LZY_ASSIGN_OR_RETURN(found, CheckWritten(context, written));
-  // At risk or edited is what somebody else has to do with.
+  // Blocks that are at risk or edited belong to another writer.
   const bool damaged = report.state == DatasetState::kDamaged || report.state == DatasetState::kUnrepairable;
   const bool whole = report.status.ok() && !damaged;
   const std::string& path = written.dataset.path;

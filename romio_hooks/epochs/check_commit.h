@@ -1,9 +1,9 @@
 #pragma once
-// Option verify-writes: after a commit, what is on the device is compared with what the program has written, while that
-// is still known (docs/design/repair.md "Verified writes").
+// Option verify-writes: after a commit, compares the data on the device with the data that the program wrote, as long as
+// these are in memory (docs/design/repair.md "Verified writes").
 //
-// Called after the commits of epochs/commit.cc and sets/sets.cc, which pass what was committed. The commit stands,
-// whatever is found. Faults are repaired in this order: from copies of the program's buffers, then from parity.
+// epochs/commit.cc and sets/sets.cc call this after their commits, and pass what was committed. The commit stays valid,
+// whatever is found. Faults are repaired first from copies of the program's buffers, then from parity.
 
 #include <cstdint>
 #include <functional>
@@ -13,20 +13,21 @@
 
 namespace lzy::hooks {
 
-/// What is needed to write wrong blocks again.
+/// How to write wrong blocks again.
 struct Rewriting {
-  OpenFile& file;  ///< this rank's: the shared file, or its member of the set
-  /// Syncs what was written again, and commits it. Returns the generation. Called on all ranks, if any rank wrote
-  /// something. Collective, the same result on all ranks.
+  OpenFile& file;  ///< the file of this rank: the shared file, or its member of the set
+  /// Syncs the rewritten blocks and commits them. Returns the generation. All ranks call it if any rank wrote something.
+  /// Collective; the same result on all ranks.
   std::function<Result<std::uint64_t>()> commit;
-  /// Tells of the commit that is checked, before anything is written again. Called once on each rank.
+  /// Reports the commit that was checked, before anything is written again. Called once on each rank.
   std::function<void(const UncomparedBytes&)> tell;
 };
 
-/// Checks what was written. If there are faults: writes again what ranks still have of it (Written::capture), repairs what
-/// is left from parity, and checks again. What could not be compared is said once for each file and reason. kWriteFailed: the file still has something else than was written to it. Any
-/// other error may leave the file touched and not committed. Collective over context.comm, the same Status on all ranks;
-/// rank 0 says what was mended. If somebody has written since the commit, it does nothing and says nothing.
+/// Checks the written data. If there are faults: writes blocks again that ranks still have (Written::capture), repairs the
+/// others from parity, and checks again. Reports data that could not be compared once for each file and reason. Returns
+/// kWriteFailed if the file still differs from what was written. After any other error, the file may be touched and not
+/// committed. Does nothing if somebody wrote to the file after the commit. Rank 0 reports repairs. Collective over
+/// context.comm, the same Status on all ranks.
 Status CheckCommit(const Context& context, const Written& written, const Rewriting& rewriting);
 
 }  // namespace lzy::hooks

@@ -22,8 +22,8 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-/// For another attempt. Something changed the files while they were read, and nobody knows what, so the touched ranges
-/// may not be all. The capture is not used either, because it knows this program's writes only.
+/// Prepares another attempt. Something changed the files while they were read, and the touched ranges may not cover the
+/// change, so the whole files are committed. The capture is not used, because it knows only this program's writes.
 void CoverAll(Attempt& attempt, int ranks) {
   const int files = attempt.dataset.kind == DatasetKind::kSet ? ranks : 1;
   for (int file = 0; file < files; ++file) (*attempt.request.touched)[static_cast<std::uint32_t>(file)].AddWhole();
@@ -46,8 +46,8 @@ DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Statu
     });
     report.status = Agree(comm, done);
     if (report.status.code() != Code::kBusy) break;
-    // All ranks must give up at the same attempt, so the one whose time is up first decides. (Their clocks differ, and
-    // for a set their options may.)
+    // All ranks must give up at the same attempt, so the longest waiting time of any rank decides. (Clocks of ranks differ,
+    // and in a set their options may.)
     const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
     const auto mine = static_cast<std::uint64_t>(std::max(patience - spent, milliseconds::zero()).count());
     const auto least = comm.AllReduceMax(~mine);
@@ -55,7 +55,7 @@ DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Statu
     const milliseconds left{static_cast<milliseconds::rep>(~*least)};
     std::this_thread::sleep_for(std::min(pause, left));
     pause = std::min(pause * 2, milliseconds(500));
-    // Waiting for a lock comes out of the same time.
+    // The time to wait for a lock is part of the timeout.
     attempt.options.timeout_seconds =
         static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(left).count());
     const Status again = Agree(comm, NoThrow([&] { CoverAll(attempt, comm.size()); }));
@@ -67,7 +67,7 @@ DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Statu
 
 namespace {
 
-/// All ranks' parts as one: the same on every rank, except `capture`, `lead.capture` and `written.capture`.
+/// The union of all ranks' parts. The same on every rank, except `capture`, `lead.capture` and `written.capture`.
 struct Union {
   bool data_safe = true;
   bool any_elsewhere = false;
@@ -75,11 +75,11 @@ struct Union {
   bool cover_all = false;
   bool met_others = false;
   bool capture_counts = true;
-  std::shared_ptr<Capture> capture;  // this rank's
+  std::shared_ptr<Capture> capture;  // of this rank
   Part lead;
   IntervalSet touched{kMostIntervals};
   std::vector<Intent> own;
-  Written written;  // what was committed
+  Written written;  // the commit, for CheckCommit
   DatasetReport report;
 };
 
@@ -113,7 +113,7 @@ Result<Union> Exchange(OpenFile& file, Moment moment, bool data_safe) {
   return sum;
 }
 
-/// The file was renamed while it was open, and its sidecar goes along. Where it cannot, the commit makes a new one.
+/// The file was renamed while it was open: renames its sidecar, too. If this fails, the commit makes a new sidecar.
 void FollowMove(const OpenFile& file, const std::string& to, const std::vector<Intent>& own) {
   const Status status = FollowRename(PosixFileSystem(), file.options, file.path, to, own);
   if (!status.ok()) Say(file.options, Options::Log::kInfo, fmt::format("{}: {}", file.path, status.message()));
@@ -133,7 +133,7 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
     attempt.request.own_intents = std::move(sum.own);
     if (sum.capture_counts && !sum.met_others && !sum.any_elsewhere) attempt.request.capture = sum.capture.get();
     TellOfEpoch(file, attempt.request);
-    // Aggregators hold bytes that other ranks wrote, so all ranks sync; and all are done before any rank reads.
+    // Aggregators hold bytes that other ranks wrote, so all ranks sync, and all have synced before any rank reads.
     return moment == Moment::kClose ? SyncData(file.path) : Status::Ok();
   });
   sum.report = ProtectPatiently(*file.comm, attempt, prepared);
@@ -147,14 +147,14 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
   return Status::Ok();
 }
 
-/// Option verify-writes. The commit stands, whatever comes out; the result is only for the program's error code.
+/// Option verify-writes. The commit stays valid, whatever is found; the result only decides the program's error code.
 /// Collective.
 Status CheckWrites(OpenFile& file, const Union& sum) {
-  // By std::cref below: then the std::function allocates nothing, so no rank can fail there alone.
+  // With std::cref below, the std::function allocates nothing, so no rank can fail there alone.
   const auto commit = [&]() -> Result<std::uint64_t> {
     LZY_ASSIGN_OR_RETURN(Union again, Exchange(file, Moment::kSync, true));
     again.touched.Add(again.lead.resized);
-    // kClose: nobody else syncs what we have written.
+    // kClose: nobody else syncs the rewritten bytes.
     LZY_RETURN_IF_ERROR(CommitUnion(file, Moment::kClose, again));
     if (file.Leads()) TellOfCommit(file.options, again.report);
     return again.written.generation;
@@ -179,8 +179,8 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
   }
   Union& sum = *exchanged;
   if (sum.lead.presence == Part::Presence::kGone) {
-    // Deleted while it was open, by MPI_File_delete or behind MPI's back: nothing is left to protect. A file that took
-    // its name has a life of its own, and is not at risk from what is written to this one.
+    // The file was deleted while it was open, by MPI_File_delete or without MPI: nothing is left to protect. If another
+    // file has its name now, the writes to the deleted file do not put it at risk.
     if (file.Leads() && PosixFileSystem().Stat(file.path, /*follow=*/false).ok()) {
       TakeIntentBack(file);
     } else if (file.Leads()) {
@@ -188,7 +188,7 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
     }
     return Status::Ok();
   }
-  if (!sum.data_safe) {  // the program has its own error code to tell it
+  if (!sum.data_safe) {  // the program gets an error code of its own
     Untake(file);
     return Status::Ok();
   }
@@ -198,14 +198,15 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
     return Status::Ok();
   }
   if (sum.any_elsewhere) {
-    // Writes by another handle may be on their way. Where every rank has one, its close commits; where only some have,
-    // nobody could say whose close that is, so all of the file is committed now and again at each close to come.
+    // Writes by another handle may be under way. If every rank has another handle, the close of that handle commits. If
+    // only some ranks have one, it is not known whose close that is, so the whole file is committed now and again at each
+    // later close.
     Registry::Get().TouchWholeElsewhere(file);
     if (moment == Moment::kClose && sum.all_elsewhere) return Status::Ok();
     sum.cover_all = true;
   }
   sum.touched.Add(sum.lead.resized);
-  // Before the commit: with captured hashes, the check would take the header of somebody else for a fault.
+  // Must come before the commit: the check after it would take a header that somebody else wrote for a fault.
   if (file.options.verify_writes) {
     const auto others = OthersWroteLast(file);
     sum.capture_counts &= others.ok() && !*others;
@@ -218,7 +219,8 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
   }
   if (file.options.verify_writes) return CheckWrites(file, sum);
   if (file.Leads()) TellOfCommit(file.options, sum.report);
-  // Only if the commit used it: the attempt that counts may have done without, because something else changed the file.
+  // Only if the commit used the capture. The attempt that succeeded may have ignored it, because something else changed the
+  // file.
   if (moment == Moment::kSync && sum.written.capture != nullptr) CarryCapture(file, std::move(sum.capture));
   return status;
 }

@@ -25,20 +25,20 @@ bool IsAmong(const Intent& intent, const std::vector<Intent>& intents) {
   return std::any_of(intents.begin(), intents.end(), [&](const Intent& one) { return SameWriter(one, intent); });
 }
 
-/// Those of the file's family that are known here; `last` is what this process began last.
+/// The intents of the file's family that this process knows. `last` is the last epoch that this process began.
 std::vector<Intent> OwnIntents(const OpenFile& file, const std::optional<EpochStart>& last) {
   std::vector<Intent> own = file.family.intents;
   if (last) own.push_back(last->intent);
   return own;
 }
 
-/// Begins an epoch of the file, whose name is `path` now, and remembers it. The file's epoch_mutex is held.
+/// Begins an epoch of the file, which has the path `path` now, and stores it. The caller holds epoch_mutex.
 Result<EpochStart> Begin(OpenFile& file, const std::string& path) {
   auto begun = BeginEpoch(PosixFileSystem(), file.options, path, file.set ? file.set->pattern : std::string());
   if (!begun.ok()) return begun;
   const std::lock_guard lock(file.disk->mutex);
   auto& last = file.disk->start;
-  // What this process itself had set stands for what it had found, and so does what one of its family had.
+  // If the previous intent is one of ours, keep the `before` of the epoch that set it.
   const bool ours = begun->before && IsAmong(*begun->before, OwnIntents(file, last));
   if (ours) begun->before = last ? last->before : std::nullopt;
   last = *begun;
@@ -46,8 +46,8 @@ Result<EpochStart> Begin(OpenFile& file, const std::string& path) {
   return begun;
 }
 
-/// Whether an intent that is seen in the sidecar is one that this rank may rely on: not another program's, who may take
-/// it back, nor one from before a commit that failed.
+/// True if this rank may rely on an intent in the sidecar. False for an intent of another program, which may clear it, and
+/// for one from before a failed commit.
 bool IsReliable(OpenFile& file, const Intent& intent) {
   const Intent self = IntentOfThisProcess();
   if ((intent.pid != self.pid || intent.host != self.host) &&
@@ -59,9 +59,9 @@ bool IsReliable(OpenFile& file, const Intent& intent) {
   return !IsAmong(intent, OwnIntents(file, file.disk->start));
 }
 
-// ------------------------------------------------------------------------------------------- What became of the file
+// --------------------------------------------------------------------------------------- State of the file on disk
 
-/// Another name of the file in the directory of `path`: where a program that renames before it closes has put it.
+/// Finds another name of the file in the directory of `path`, for programs that rename a file before they close it.
 std::optional<std::string> NewName(const std::string& path, const DiskFile& disk) {
   const std::string directory = DirectoryOf(path);
   const auto names = PosixFileSystem().List(directory);
@@ -75,7 +75,8 @@ std::optional<std::string> NewName(const std::string& path, const DiskFile& disk
   return std::nullopt;
 }
 
-/// What the file is called now, if it has a name left. `path` where nobody here knows which file that was.
+/// The present path of the file; nullopt if it has none in its directory. Returns `path` if the inode of the file is not
+/// known.
 std::optional<std::string> NameNow(const OpenFile& file) {
   const DiskFile& disk = *file.disk;
   if (disk.inode == 0) return file.path;
@@ -84,7 +85,7 @@ std::optional<std::string> NameNow(const OpenFile& file) {
   return NewName(file.path, disk);
 }
 
-/// Whether a change of the file's size by this program, through MPI, explains that it has `size` bytes.
+/// True if the program changed the size through MPI in a way that explains a size of `size` bytes.
 bool WasResized(const IntervalSet& touched, std::uint64_t size) {
   if (touched.whole()) return true;
   const auto& intervals = touched.intervals();
@@ -106,13 +107,13 @@ void LookAtDisk(OpenFile& file, Part& part) {
   const std::lock_guard lock(file.epoch_mutex);
   part.size = std::max(stat->size, file.epoch.size);
   if (stat->size != file.epoch.size) {
-    // Whoever changed the size, and whatever a write left beyond the old end.
+    // A rank changed the size, or a write went beyond the old end.
     part.resized = {file.BeginOfChange(std::min(stat->size, file.epoch.size)), part.size};
   }
-  // Truncated behind MPI's back since the epoch began: it may have been shorter than it is now.
+  // The file was truncated without MPI during the epoch. It may have been shorter than it is now.
   const bool truncated = stat->size < file.epoch.size && !WasResized(part.touched, stat->size);
   part.cover_all |= truncated;
-  // A commit that is not ours: somebody else has the file open, and may have written anything (docs/design/commit.md "Several
+  // Another program committed the file: it has the file open, and may have written anything (docs/design/commit.md "Several
   // independent writers").
   part.met_commit = part.presence == Part::Presence::kThere && VersionOf(file.path) != file.epoch.version;
   part.cover_all |= part.met_commit;
@@ -125,8 +126,8 @@ void LookAtDisk(OpenFile& file, Part& part) {
 
 namespace {
 
-/// Where reads are checked an epoch begins with the first write, since what is in one cannot be checked; unless there
-/// is something about the file that only an epoch brings in order. Whether it was put off. epoch_mutex is held.
+/// With verify-reads, postpones the epoch to the first write, because reads in an epoch cannot be checked. Not if the file
+/// has a state that only an epoch corrects. Returns whether it was postponed. The caller holds epoch_mutex.
 bool PutOffFirstEpoch(OpenFile& file) {
   if (!file.check || file.disk->epoch_open.load()) return false;
   const auto clean = FollowToCleanEpoch(PosixFileSystem(), file.options, file.path);
@@ -150,8 +151,8 @@ Status BeginFirstEpoch(OpenFile& file) {
   if (!stat.ok()) return stat.status();
   file.epoch = {stat->size, stat->mtime_ns, VersionOf(file.path)};
   const std::lock_guard touched_lock(file.mutex);
-  // What is in no usable sidecar, or was left by somebody who never came to commit, must be read whole; and for good
-  // where he may be writing still.
+  // Without a usable sidecar, or after an epoch that never ended, this commit must cover the whole file. If another writer
+  // may still be writing, all later commits must, too.
   file.must_cover_all = !start->had_sidecar || start->changed_behind;
   file.expected = start->made_with;
   file.uncoordinated |= start->before && !IsOfRepair(*start->before);
@@ -163,13 +164,14 @@ void EnsureEpoch(OpenFile& file) {
   if (file.disk->epoch_open.load()) return;
   const std::lock_guard lock(file.epoch_mutex);
   if (file.disk->epoch_open.load()) return;
-  // Renamed since the last commit: the intent goes where the sidecar will be looked for, and takes it along. (The path
-  // itself changes at a commit only, for all ranks.) Removed: there is nothing to mark, and what took the name is not
-  // ours.
+  // If the file was renamed since the last commit, the intent is set under its new name, and the sidecar is renamed.
+  // (`path` itself changes only at a commit, for all ranks.) If the file was removed, there is nothing to mark: the file
+  // that has its name now is another one.
   const auto path = NameNow(file);
   if (!path) return file.disk->epoch_open.store(true);
-  // The order matters. A rank that finds the stamp changed and no intent saw somebody else's edit. One that finds the
-  // stamp changed and an intent sees the writes of another rank of this file, whose intent was there before them.
+  // The order of stat and sidecar matters. If a rank finds a changed stamp and no intent, another program edited the file.
+  // If it finds a changed stamp and an intent, these are writes of another rank of this file, whose intent was set before
+  // them.
   const auto stat = PosixFileSystem().Stat(*path);
   const bool changed = !stat.ok() || stat->size != file.epoch.size || stat->mtime_ns != file.epoch.mtime_ns;
   const auto peek = PeekAt(PosixFileSystem(), *path);
@@ -204,7 +206,7 @@ void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size, bool
   {
     const std::lock_guard lock(file.epoch_mutex);
     file.disk->epoch_open.store(false);
-    file.disk->intent_doubtful.store(false);  // they are void, and known to be
+    file.disk->intent_doubtful.store(false);  // the commit voided them
     const auto stat = PosixFileSystem().Stat(file.path);
     file.epoch = {size, stat.ok() ? stat->mtime_ns : 0, std::nullopt};
     if (file.Leads()) file.epoch.version = VersionOf(file.path);
@@ -221,7 +223,7 @@ void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size, bool
     file.must_cover_all = false;
     file.uncoordinated |= met_others;
     file.size_compared = false;
-    // Another thread wrote while the commit was made: what it wrote may be in the commit, or not.
+    // Another thread wrote during the commit. The commit may have read this write, or not.
     touched_meanwhile = file.writes_under_way > 0 || !file.touched.empty();
     if (touched_meanwhile) file.touched.AddWhole();
   }
@@ -235,8 +237,8 @@ void Untake(OpenFile& file) {
     touched_meanwhile = file.writes_under_way > 0 || !file.touched.empty();
     file.touched.AddWhole();
   }
-  // A commit that failed late may have ended the intent all the same, if only after a crash. Whoever writes next sets
-  // one; for a thread that has passed that point already, it is done here.
+  // A commit that failed late may have voided the intent, perhaps only after a crash. So the next write sets a new intent.
+  // A thread that is past this check gets its intent here.
   file.disk->intent_doubtful.store(true);
   file.disk->epoch_open.store(false);
   if (touched_meanwhile) EnsureEpoch(file);
@@ -337,7 +339,7 @@ bool MetOthers(const Part& part, const std::vector<Intent>& own) {
 
 Status SyncData(const std::string& path) {
   auto file = PosixFileSystem().Open(path, OpenMode::kRead);
-  if (!file.ok()) file = PosixFileSystem().Open(path, OpenMode::kReadWrite);  // a file that may be written but not read
+  if (!file.ok()) file = PosixFileSystem().Open(path, OpenMode::kReadWrite);  // the program may have no permission to read
   return file.ok() ? (*file)->Sync() : file.status();
 }
 

@@ -1,14 +1,14 @@
 #pragma once
-// The epochs of one file, as one rank sees them: beginning and ending them, and what it brings to a commit
-// (docs/design/commit.md "Epochs"). How ranks commit together is in commit.h, and for file sets in sets/sets.h.
+// The epochs of one file on one rank: begins and ends them, and collects this rank's part of a commit
+// (docs/design/commit.md "Epochs"). commit.h has commits of several ranks, sets/sets.h those of file sets.
 //
 // An epoch begins before its first write: the engine makes an intent durable (BeginEpoch). It ends with a commit
-// (EndEpoch), or without one if nothing was written (TakeIntentBack). Invariant: while a write is under way, an intent
-// that covers the file is durable, set by this process or by one of its family. There are two exceptions: the file was
-// removed, or the intent could not be set. A message reports the latter.
+// (EndEpoch), or with TakeIntentBack if nothing was written. Invariant: while a write is under way, a durable intent covers
+// the file. This process or one of its family set it. There are two exceptions: the file was removed, or the intent could
+// not be set. In the second case a message says so.
 //
-// Everything here is local, except MeetProcesses. Locks: epoch_mutex before mutex (files/open_file.h). A second thread
-// that writes meanwhile waits in EnsureEpoch until the intent is durable.
+// Everything here is local, except MeetProcesses. Lock epoch_mutex before mutex (files/open_file.h). A second thread that
+// writes meanwhile waits in EnsureEpoch until the intent is durable.
 
 #include <cstdint>
 #include <memory>
@@ -25,82 +25,82 @@ namespace lzy::hooks {
 
 enum class Moment { kSync, kClose };
 
-/// Before the first write after the open; by rank 0 of the communicator alone, while the others wait for its answer.
-/// Waits up to option timeout while another process holds the sidecar. Fills in file.epoch, and what decides whether
-/// this epoch must cover the whole file. With verify-reads, the epoch may be put off until the first write.
+/// Begins the first epoch after the open. Only rank 0 of the communicator calls it, while the other ranks wait for its
+/// answer. Waits up to option timeout while another process holds the sidecar. Sets file.epoch, and decides whether this
+/// epoch must cover the whole file. With verify-reads, the epoch may be postponed until the first write.
 Status BeginFirstEpoch(OpenFile& file);
 
-/// Before any write, by any rank, after what it touches was recorded: begins a new epoch if the last was committed.
-/// Costs one look at an atomic while an epoch is open. If the intent cannot be set, the write goes on: a message says
+/// Begins a new epoch if the last one was committed. Any rank calls it before each write, after it recorded the touched
+/// ranges. Costs one atomic read while an epoch is open. If the intent cannot be set, the write continues: a message says
 /// so, and the next commit covers the whole file.
 void EnsureEpoch(OpenFile& file);
 
-/// Before the first write of an epoch: if the file has become smaller than it was without MPI (PnetCDF calls
-/// truncate()), all of it counts as touched. Does nothing before the other writes.
+/// Marks the whole file as touched if it became smaller without MPI (PnetCDF calls truncate()). Call it before the first
+/// write of an epoch; before other writes it does nothing.
 void CompareSizes(OpenFile& file);
 
-/// What one rank brings to a commit. The default is that of a rank that has nothing to say. Ranks exchange their parts,
-/// so every rank derives the same commit from them.
+/// The contribution of one rank to a commit. The default value is that of a rank without a contribution. Ranks exchange
+/// their parts, so all ranks derive the same commit from them.
 struct Part {
   enum class Presence : std::uint8_t { kThere, kMoved, kGone };
 
-  bool data_safe = true;        ///< its own sync succeeded
-  bool open_elsewhere = false;  ///< this process has the file open by another handle
-  bool cover_all = false;       ///< something else than this program's writes changed the file, or may have
-  bool met_commit = false;      ///< by another program
-  bool capture_counts = false;  ///< `capture` knows all that this rank wrote, and nobody else writes the file
+  bool data_safe = true;        ///< this rank's own sync succeeded
+  bool open_elsewhere = false;  ///< this process has the file open by another handle, too
+  bool cover_all = false;       ///< something other than this program's writes changed the file, or may have
+  bool met_commit = false;      ///< another program committed the file
+  bool capture_counts = false;  ///< `capture` knows all writes of this rank, and nobody else writes the file
   Presence presence = Presence::kThere;
-  std::string path;        ///< where the file is now
-  std::uint64_t size = 0;  ///< the larger of its sizes at the beginning of the epoch and now
-  Interval resized;        ///< what lies between these sizes: changed if anything was
+  std::string path;        ///< present path of the file
+  std::uint64_t size = 0;  ///< the larger of the sizes at the beginning of the epoch and now
+  Interval resized;        ///< the bytes between these two sizes; they count as changed if anything was written
   IntervalSet touched;
-  /// As in EpochStart, of the epoch that this process began last; both as by MarkOf.
+  /// As in EpochStart, for the last epoch that this process began; both reduced by MarkOf.
   std::optional<Intent> intent, before;
-  Intent process;  ///< says of this process what its intents do
-  std::shared_ptr<Capture> capture;  ///< not for other ranks
+  Intent process;  ///< describes this process as its intents do
+  std::shared_ptr<Capture> capture;  ///< not sent to other ranks
 
   bool Touched() const { return !touched.empty(); }
   LZY_FIELDS(data_safe, open_elsewhere, cover_all, met_commit, capture_counts, presence, path, size, resized, touched, intent, before,
              process)
 };
 
-/// What other ranks are told of an intent: all that SameWriter compares. The ranges are left out, as there may be many.
+/// Reduces an intent to the fields that SameWriter compares. The ranges are left out, because there may be many.
 Intent MarkOf(Intent intent);
 
-/// Takes what this rank touched, as at most `intervals` intervals; then nothing counts as touched any more. If `look`
-/// is set, also looks what became of the file on disk. At close, counts the handle as closed.
+/// Takes the ranges that this rank touched, as at most `intervals` intervals. Then nothing counts as touched any more. If
+/// `look` is set, also checks the state of the file on disk. At close, counts the handle as closed.
 Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::size_t intervals);
 /// The most intervals of all ranks together. Every rank holds them during a commit: one megabyte.
 inline constexpr std::size_t kMostIntervals = 65536;
-/// How many intervals each of `ranks` may bring, so that all of them together stay small.
+/// The most intervals for each of `ranks` ranks.
 std::size_t IntervalsEach(int ranks);
 
-/// Says in `request`, which was made of parts, what the engine must know of the epoch: which commit it departs from (on the
-/// rank that leads the file), and, in programs with threads, how to ask whether they have written since. `file` must
-/// outlive the request.
+/// Adds the epoch to a `request` that was made from parts: the commit that the epoch started from (on the rank that leads
+/// the file) and, in programs with threads, the callback that reports new writes. `file` must outlive the request.
 void TellOfEpoch(OpenFile& file, ProtectRequest& request);
 
-/// The intents in all ranks' parts: those that this program set.
+/// The intents that processes of this program set, from the parts of all ranks.
 std::vector<Intent> OwnIntents(const std::vector<Part>& parts);
-/// After an open together: the ranks learn which processes they are, for EnsureEpoch. Collective over the file's
-/// communicator.
+/// After a collective open: the ranks exchange their process identities, which EnsureEpoch needs. Collective over the
+/// file's communicator.
 Status MeetProcesses(OpenFile& file);
-/// Remembers who has the file open together, for the intents to come.
+/// Remembers the processes that have the file open together, for later intents.
 void MeetFamily(OpenFile& file, const std::vector<Part>& parts);
-/// Whether a process that is not among `own` writes the file too, as far as `part` tells.
+/// True if, by `part`, a process that is not among `own` writes the file, too.
 bool MetOthers(const Part& part, const std::vector<Intent>& own);
 
-/// After a commit that failed, perhaps late: the whole file counts as touched, and the next write sets an intent again.
+/// Call it after a failed commit: the whole file counts as touched, and the next write sets an intent again.
 void Untake(OpenFile& file);
-/// After a commit of generation `generation` and of a file of `size` bytes: the next write begins an epoch.
-/// `met_others`: from now on every commit covers the whole file, because other programs write it too. A write of
-/// another thread during the commit may be in it or not, so it begins the next epoch here, and touches the whole file.
+/// Call it after a commit of generation `generation`, when the file had `size` bytes. The next write begins an epoch. If
+/// `met_others`, other programs write the file, too, and every later commit covers the whole file. If another thread wrote
+/// during the commit, the commit may lack this write, so the next epoch begins here and touches the whole file.
 void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size, bool met_others);
-/// The epoch ended without a change by this program: takes the intent back, if it is the one that is set. By one rank
-/// alone.
+/// Ends an epoch in which this program changed nothing: clears the intent if it is still the one of this epoch. Only one
+/// rank calls it.
 void TakeIntentBack(OpenFile& file);
 
-/// Makes written data durable by a descriptor of our own: PMPI_File_sync could call the program's error handler.
+/// Makes written data durable through a descriptor of our own, because PMPI_File_sync could call the program's error
+/// handler.
 Status SyncData(const std::string& path);
 
 }  // namespace lzy::hooks

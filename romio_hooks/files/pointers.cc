@@ -19,7 +19,7 @@ bool SeveralThreads() {
 
 MPI_Offset PositionOf(MPI_File fh, Place place) {
   MPI_Offset at = -1;
-  // The program did not ask for the shared position, so an error of this call is none of its own. With several threads,
+  // The program did not ask for the shared position, so it must not get an error of this call. With several threads,
   // silencing the handler would hide errors of other calls.
   std::optional<QuietErrors> quiet;
   if (IsShared(place) && !SeveralThreads()) quiet.emplace(fh);

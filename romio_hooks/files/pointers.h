@@ -1,6 +1,6 @@
 #pragma once
-// Where the file pointers of a handle are, in etypes of its view. ROMIO needs a time that grows with the position to
-// answer. So the layer follows the individual pointer itself, and asks MPI only if the pointer moved out of sight.
+// Follows the file pointers of a handle, in etypes of its view. ROMIO needs a time proportional to the position to report
+// it. So the layer follows the individual pointer itself, and asks MPI only if it lost track.
 //
 // A call that uses the individual pointer takes the known position before the real call (TakeOwnPosition) and puts the
 // new one back after it (KeepOwnPosition). If the call fails or falls short, the position stays unknown. All functions
@@ -24,9 +24,9 @@ inline bool IsShared(Place place) {
   return place == Place::kSharedPointer || place == Place::kOrdered;
 }
 
-/// Silences the error handler of a file: while this object lives, calls on the file only return their errors. Use it if
-/// the layer may still repair the error, or if the program must not hear of it. The handler belongs to the file and not
-/// to the call, so do not use it if several threads make calls.
+/// While this object lives, calls on the file only return their errors, and the error handler of the file is not called.
+/// Use it if the layer may still repair the error, or if the error is not the program's. The handler belongs to the file
+/// and not to the call, so do not use it if several threads make calls.
 class QuietErrors {
  public:
   explicit QuietErrors(MPI_File file) : file_(file) {
@@ -40,7 +40,7 @@ class QuietErrors {
   QuietErrors(const QuietErrors&) = delete;
   QuietErrors& operator=(const QuietErrors&) = delete;
 
-  /// Puts the program's handler back. True if it was replaced: then the program has not been told of errors that were
+  /// Restores the program's handler. True if it had been replaced: then the handler was not called for errors that calls
   /// returned meanwhile.
   bool End() {
     const bool was_changed = std::exchange(changed_, false);
@@ -56,22 +56,22 @@ class QuietErrors {
   bool changed_ = false;
 };
 
-/// The position that MPI tells, in etypes; -1 if it tells none. For a shared pointer the error handler is silenced,
+/// The position that MPI reports, in etypes; -1 if it reports none. For a shared pointer the error handler is silenced,
 /// unless the program has several threads.
 MPI_Offset PositionOf(MPI_File fh, Place place);
 
-/// The position at which `call` will work, in etypes; -1 if that cannot be told. Only for places that no other thread
-/// or rank can move: an explicit offset, or the individual pointer. It forgets the known position until
-/// KeepOwnPosition, because an error handler may jump out of the call.
+/// The position at which `call` will work, in etypes; -1 if it is not known. Only for an explicit offset or the individual
+/// pointer, which no other thread or rank moves. Forgets the known position until KeepOwnPosition, because an error handler
+/// may jump out of the call.
 MPI_Offset TakeOwnPosition(OpenFile& file, const DataCall& call);
 
-/// Call it after a call that moved all of its `bytes` bytes, from etype number `position` on. No effect for other
+/// Call it after a call that transferred all of its `bytes` bytes from etype number `position` on. No effect for other
 /// places than the individual pointer, or if `bytes` is no multiple of `etype_size` (in bytes).
 void KeepOwnPosition(OpenFile& file, const DataCall& call, MPI_Offset position, std::uint64_t bytes, std::uint64_t etype_size);
-/// The pointer has moved by an unknown amount: ask MPI the next time.
+/// Call it if the pointer has moved by an unknown amount: MPI is asked the next time.
 void LoseOwnPosition(OpenFile& file);
-/// The pointer may move at any time until the next commit, so KeepOwnPosition has no effect until then. ROMIO sets it
-/// back while it waits for nonblocking collective calls, even for those with an explicit offset.
+/// Call it if the pointer may move at any time until the next commit: KeepOwnPosition has no effect until then. ROMIO
+/// resets the pointer while it waits for nonblocking collective calls, even for those with an explicit offset.
 void LetPointerWander(OpenFile& file);
 
 }  // namespace lzy::hooks

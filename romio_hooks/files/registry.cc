@@ -8,8 +8,8 @@ Registry& Registry::Get() {
 }
 
 void Registry::Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t device, std::uint64_t inode) {
-  // An entry whose close was not seen. It is declared before the lock, so it is destroyed after the lock is released:
-  // its destructor frees a communicator, which is an MPI call.
+  // An entry whose close was not seen. Declared before the lock, so that it is destroyed after the lock is released: its
+  // destructor frees a communicator, which is an MPI call.
   std::shared_ptr<OpenFile> replaced;
   const std::lock_guard lock(mutex_);
   if (!file->reads_only) {

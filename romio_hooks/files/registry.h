@@ -18,8 +18,8 @@
 
 namespace lzy::hooks {
 
-/// How many entries there are, and how many of them have checked reads. Only the registry writes them. The exported
-/// calls (preload/exports.cc) read them first: at 0, a write or a read goes straight to MPI.
+/// Number of entries, and number of entries with checked reads. Only the registry writes them. The exported calls
+/// (preload/exports.cc) read them first: if they are 0, a write or a read goes straight to MPI.
 inline std::atomic<int> tracked_files{0};
 inline std::atomic<int> checked_files{0};
 
@@ -28,24 +28,23 @@ class Registry {
   /// The only registry. It is never destroyed, because files may be closed while the process ends.
   static Registry& Get();
 
-  /// Adds a file. If it is open for writing, sets file->disk to the one DiskFile of `device` and `inode`, or to a new
-  /// one if both are 0 (unknown), and counts the handle; Leave counts it down. A file that is only read gets no
-  /// DiskFile.
+  /// Adds a file. If it is open for writing, sets file->disk to the one DiskFile of `device` and `inode`, or to a new one
+  /// if both are 0 (unknown), and counts the handle until Leave. A file that is only read gets no DiskFile.
   void Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t device, std::uint64_t inode);
   std::shared_ptr<OpenFile> Find(Word handle);  ///< nullptr if it is not tracked
-  /// Takes the entry out; nullptr if there is none. The handle still counts for its DiskFile until Leave.
+  /// Removes and returns the entry; nullptr if there is none. The handle still counts for its DiskFile until Leave.
   std::shared_ptr<OpenFile> Take(Word handle);
-  /// At MPI_Finalize: takes out all entries, that is the files that the program did not close.
+  /// Removes and returns all entries. Called in MPI_Finalize, for files that the program did not close.
   std::vector<std::shared_ptr<OpenFile>> TakeAll();
 
   /// Remembers the path of a file opened with MPI_MODE_DELETE_ON_CLOSE. Such a file is not tracked, but a sidecar that
   /// it already had is removed together with it.
   void InsertDoomed(Word handle, std::string path);
-  /// Takes the path out; empty if the handle is none of these.
+  /// Removes and returns the path; empty if InsertDoomed was not called for the handle.
   std::string TakeDoomed(Word handle);
 
-  /// Counts the handle of `file` as closed; once for each Insert, after Take. True if this process has another handle
-  /// of the file. Not for readers, here and below.
+  /// Counts the handle of `file` as closed. Call it once for each Insert, after Take. True if this process has another
+  /// handle of the file. This function and the next two are not for files that are only read.
   bool Leave(const OpenFile& file);
   bool IsOpenElsewhere(const OpenFile& file);
   /// Makes the next commit by every other handle of this DiskFile cover the whole file.

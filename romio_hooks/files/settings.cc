@@ -12,7 +12,7 @@ namespace lzy::hooks {
 namespace {
 
 constexpr std::string_view kHintPrefix = "lzy_";
-/// The options that say which files are meant, and what to do if one cannot be protected.
+/// Options that decide which files are protected, and what happens if one cannot be.
 constexpr std::array<std::string_view, 4> kOfTrouble = {"include", "exclude", "on-error", "log"};
 
 Settings ReadEnvironment() {
@@ -49,7 +49,7 @@ std::string HintValue(MPI_Info info, const char* key) {
   return value;
 }
 
-/// The hints that begin with "lzy_", unchecked.
+/// All hints that begin with "lzy_", not validated.
 OptionTexts HintsIn(MPI_Info info) {
   OptionTexts hints;
   int keys = 0;

@@ -1,9 +1,9 @@
 #pragma once
-// The options that a file is protected with: a hint of MPI_File_open wins over the environment, and that over the
-// default (docs/reference/options.md).
+// The options of a file: a hint of MPI_File_open overrides the environment, and the environment overrides the default
+// (docs/reference/options.md).
 //
-// Rank 0 of a file reads its hints and environment and sends the texts to the other ranks, which parse them again. So
-// all ranks go by the same options even if their environments differ. All functions are local.
+// Rank 0 of a file reads its hints and environment and sends the texts to the other ranks, which parse them again. So all
+// ranks use the same options even if their environments differ. All functions are local.
 
 #include <mpi.h>
 
@@ -16,7 +16,7 @@
 
 namespace lzy::hooks {
 
-/// Options as text, in the order in which they apply: the last of one name counts. This is what rank 0 sends.
+/// An option as text. Later options of one name override earlier ones. Rank 0 sends a list of these.
 struct GivenOption {
   std::string name;
   std::string value;
@@ -35,16 +35,16 @@ struct Settings {
 };
 const Settings& EnvironmentSettings();
 
-/// The environment's options, then those of the hints lzy_* in `info` (may be MPI_INFO_NULL). Fails with the first
+/// The options of the environment, then those of the hints lzy_* in `info` (may be MPI_INFO_NULL). Fails at the first
 /// option that is unusable, or that does not fit the others.
 Result<OptionTexts> TextsWithHints(MPI_Info info);
-/// For when TextsWithHints fails: the usable ones among include, exclude, on-error and log. They decide whether the
-/// file is meant at all, and how to report that it is not protected.
+/// Call it if TextsWithHints fails: returns the usable options among include, exclude, on-error and log. They decide
+/// whether the file is to be protected at all, and how to report that it is not.
 OptionTexts UsableTexts(MPI_Info info);
-/// The options that `texts` stand for. A relative `report` file becomes absolute.
+/// Parses `texts`. A relative path in option `report` becomes absolute.
 Result<Options> Parse(const OptionTexts& texts);
 
-/// Adds the options that a file is protected with to `info`, as hints lzy_*. Values too long for a hint are left out.
+/// Adds the options of a file to `info`, as hints lzy_*. Leaves out values that are too long for a hint.
 void AddHints(MPI_Info info, const Options& options);
 
 }  // namespace lzy::hooks

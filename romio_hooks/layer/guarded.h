@@ -6,7 +6,7 @@
 
 namespace lzy::hooks {
 
-/// Runs the layer's own work: whatever goes wrong in it must not reach the program. False when it was left unfinished.
+/// Runs the layer's own work. No exception may reach the program: it becomes a message, and the result is false.
 template <class Work>
 bool Guarded(const char* call, Work work) noexcept {
   try {

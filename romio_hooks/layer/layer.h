@@ -1,11 +1,10 @@
 #pragma once
-// The two halves of the interposition library, and what they know of each other.
+// The interface between the two halves of the layer.
 //
-// liblzy_mpiio.so is what is preloaded into every process, or linked ahead of MPI. It has the wrapped calls and nothing
-// else, and is linked to no MPI: in processes that use none (shells, launchers, ssh) it does nothing at all. At the
-// first MPI_Init, MPI_File_open or MPI_File_delete it looks which MPI library the program uses, and loads the half that
-// is built for it: liblzy_mpiio-<SONAME>.so, from its own directory. Without one that
-// fits, every call passes through untouched.
+// liblzy_mpiio.so is preloaded into every process, or linked ahead of MPI. It has only the wrapped calls, and is linked to
+// no MPI: in processes without MPI (shells, launchers, ssh) it does nothing. At the first MPI_Init, MPI_File_open or
+// MPI_File_delete it finds out which MPI library the program uses, and loads the half that is built for it,
+// liblzy_mpiio-<SONAME>.so, from its own directory. If there is none, every call passes through unchanged.
 
 #include <atomic>
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace lzy::hooks {
 
-/// An MPI handle out of the register it came in.
+/// Converts a machine word back to an MPI handle.
 template <class Handle>
 Handle As(Word word) {
   if constexpr (std::is_pointer_v<Handle>) {
@@ -25,7 +24,7 @@ Handle As(Word word) {
   }
 }
 
-/// Where a call writes or reads.
+/// The position in the file at which a call reads or writes.
 enum class Place {
   kExplicit,       ///< at the offset in the call, in etypes of the view
   kOwnPointer,     ///< at the individual file pointer
@@ -33,52 +32,51 @@ enum class Place {
   kOrdered,        ///< at the shared file pointer, one rank after the other
 };
 
-/// When a call is done, and whether it succeeded known.
+/// The moment at which a call is complete; says whether its success is known then.
 enum class Done {
   kAtReturn,   ///< blocking
   kByRequest,  ///< nonblocking
   kAtEnd,      ///< the first half of a split collective
-  kUntold,     ///< nonblocking and collective: ROMIO's requests of these never fail, whatever became of them
+  kUntold,     ///< nonblocking and collective: ROMIO's requests never report a failure
 };
 
-/// A call that writes or reads.
+/// The arguments of a call that writes or reads.
 struct DataCall {
   Word fh;
   Place place;
   std::int64_t offset;  ///< kExplicit only
-  const void* buffer;   ///< that of a read is written to, of course
+  const void* buffer;   ///< a read writes to this buffer
   std::int64_t count;
   Word type;
   Done done;
-  void** status;        ///< kAtReturn: where the MPI_Status* is that the real call is given; the layer may give another
-  const void* request;  ///< kByRequest, kUntold: the MPI_Request that the call fills in
+  void** status;        ///< kAtReturn: where the real call's MPI_Status* is; the layer may replace it
+  const void* request;  ///< kByRequest, kUntold: the MPI_Request that the call sets
 };
 
-/// What `statuses` of a call that completes requests are of.
+/// The requests to which the `statuses` of a completing call belong.
 enum class Outcome {
-  kOnly,     ///< of the only request
-  kEach,     ///< of the requests, in their order
-  kOne,      ///< of whichever is done
-  kSome,     ///< of those at `indices`
-  kUnknown,  ///< the request is given up
-  kPeeked,   ///< of the only request, which goes on to be one; if `some` is set, it is done all the same
+  kOnly,     ///< the only request
+  kEach,     ///< all requests, in their order
+  kOne,      ///< the request that completed
+  kSome,     ///< the requests at `indices`
+  kUnknown,  ///< none: the program gives up the request
+  kPeeked,   ///< the only request, which stays valid (MPI_Request_get_status); `some` says whether it is complete
 };
 
-/// A call after which requests may be done: those are MPI_REQUEST_NULL then.
+/// A call that may complete requests. It sets completed requests to MPI_REQUEST_NULL.
 struct Completion {
   Outcome outcome;
   int count;
   const void* requests;  ///< MPI_Request[count]
-  void** statuses;       ///< where the MPI_Status* is that the real call is given; the layer may give another. Or null
-  const int* some = nullptr;  ///< kSome: how many; kPeeked: whether it is done
+  void** statuses;       ///< where the real call's MPI_Status* is, or null; the layer may replace it
+  const int* some = nullptr;  ///< kSome: number of completed requests; kPeeked: whether the request is complete
   const int* indices = nullptr;
 };
 
-/// What the loaded half does around the real calls. Every function calls `real` exactly once and returns its code
-/// unchanged, except that Sync and Close return MPI_ERR_IO with on-error=fail when redundancy could not be made, that
-/// with verify-reads Read, ReadEnd and Complete put right what was read, and fail where that cannot be, that ErrorClass
-/// knows the layer's own errors, and that GetInfo adds the layer's hints to what the real one made. None throws.
-/// Handles are of the program's MPI.
+/// The hooks. Every hook calls `real` exactly once and returns its code unchanged, with these exceptions. With
+/// on-error=fail, Sync and Close return MPI_ERR_IO if the commit failed. With verify-reads, Read, ReadEnd and Complete
+/// correct the data that were read, and fail if they cannot. ErrorClass knows the layer's own errors. GetInfo adds the
+/// layer's hints. No hook throws. Handles belong to the program's MPI.
 struct Layer {
   int (*Init)(RealCall real);
   int (*Finalize)(RealCall real);
@@ -94,26 +92,26 @@ struct Layer {
   int (*Seek)(RealCall real, Word fh, std::int64_t offset, int whence);
   int (*SeekShared)(RealCall real, Word fh, std::int64_t offset, int whence);
   int (*GetInfo)(RealCall real, Word fh,
-                 void* info);  ///< `info`: what an MPI_Info* points to is known to this half only
+                 void* info);  ///< an MPI_Info*; only this half knows the type
   int (*Write)(RealCall real, const DataCall& call);
   int (*WriteEnd)(RealCall real, Word fh, void** status);
   int (*Read)(RealCall real, const DataCall& call);
   int (*ReadEnd)(RealCall real, Word fh, void** status);
   int (*Complete)(RealCall real, const Completion& call);
   int (*ErrorClass)(RealCall real, int code, int* error_class);
-  /// How many open files are tracked. While it is 0, reading and writing costs a look at it and no more.
+  /// Number of tracked open files. While it is 0, a read or a write costs one look at this number.
   const std::atomic<int>* tracked_files;
-  /// Of these, files whose reads are checked.
+  /// Number of these files with checked reads.
   const std::atomic<int>* checked_files;
-  /// How many requests are known whose completion is of interest. While it is 0, completing any costs a look at it.
+  /// Number of pending requests that the layer watches. While it is 0, completing a request costs one look at this number.
   const std::atomic<int>* pending_requests;
 };
 
-/// Both halves are of one build when this agrees; to be counted up whenever anything above changes.
+/// If the numbers of both halves agree, they are of one build. Increase it whenever anything above changes.
 inline constexpr std::uint32_t kLayerInterface = 6;
 
-/// The one symbol of the loaded half. `mpi`: how the program's MPI calls itself. nullptr, and why in `refusal`, when
-/// this half is not for it.
+/// The only symbol of the loaded half. `mpi` is the version string of the program's MPI. Returns nullptr if this half does
+/// not fit that MPI, with the reason in `refusal`.
 using LayerEntry = const Layer*(std::uint32_t interface_version, const char* mpi, const char** refusal);
 inline constexpr const char* kLayerEntryName = "lzy_mpiio_layer";
 

@@ -1,16 +1,16 @@
 #pragma once
-// Calls of the MPI library that the layer stands in front of, as both of its halves see them. Knows nothing of mpi.h.
+// Types for real MPI calls that both halves of the layer use. Does not need mpi.h.
 
 #include <cstdint>
 #include <type_traits>
 
 namespace lzy::hooks {
 
-/// An MPI handle as it travels in a register: an int with MPICH, a pointer with Open MPI. Passing the whole word on
-/// is right for both, whichever of the two this library was built for.
+/// An MPI handle as a machine word: an int with MPICH, a pointer with Open MPI. Passing the whole word is right for both,
+/// whichever MPI this library was built for.
 using Word = std::intptr_t;
 
-/// A call of a real function with its arguments in place; refers to the callable it is made from.
+/// A real function with its arguments bound. Refers to the callable, which must outlive it.
 class RealCall {
  public:
   template <class Callable>

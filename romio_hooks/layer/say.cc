@@ -9,7 +9,7 @@
 namespace lzy::hooks {
 
 void Say(const char* where, const char* what) noexcept {
-  const int saved = errno;  // the host may look at its own
+  const int saved = errno;  // the program may read errno
   char line[1024];
   const int length = std::snprintf(line, sizeof line - 1, "lzy: %s: %s", where, what);
   if (length > 0) {

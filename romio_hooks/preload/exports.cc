@@ -8,7 +8,7 @@
 // an int on its way through, so handles are machine words here. calls/prototypes_check.cc compares the list of calls
 // with mpi.h.
 //
-// Each macro below is what one kind of line in layer/wrapped_calls.def expands to.
+// Each macro below is the expansion of one kind of line in layer/wrapped_calls.def.
 #include <cstdint>
 
 #include "hooks/layer/layer.h"

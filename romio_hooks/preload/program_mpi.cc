@@ -43,13 +43,13 @@ const void* BaseOf(const void* address) {
   return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
-/// What dlsym finds in the loaded object at `path` and in those that it is linked to. Not a function of this library: a
-/// program that is linked with it would find our wrapper, which would call itself for ever.
+/// The symbol `name` in the loaded object at `path` and in the objects that it is linked to. Never a function of this
+/// library: in a program that is linked with it, the wrapper would find itself and call itself for ever.
 void* FindIn(const char* name, const char* path) {
   void* object = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
   if (object == nullptr) return nullptr;
   void* function = dlsym(object, name);
-  // RTLD_NOLOAD has only counted a reference; the object stays loaded by whoever loaded it.
+  // RTLD_NOLOAD only counted a reference. After dlclose the object stays loaded, because others loaded it.
   dlclose(object);
   static const void* const own = BaseOf(reinterpret_cast<const void*>(&FindReal));
   return function != nullptr && BaseOf(function) != own ? function : nullptr;
@@ -73,7 +73,7 @@ void* FindAnywhere(const char* name) {
   return nullptr;
 }
 
-/// The first line of what `function`, an MPI_Get_library_version, says.
+/// The first line of the text from `function`, an MPI_Get_library_version.
 std::string VersionOf(void* function) {
   using GetLibraryVersion = int (*)(char*, int*);
   // MPI_MAX_LIBRARY_VERSION_STRING differs between MPIs, and mpi.h is not known here: this is far above all of them.
@@ -91,8 +91,8 @@ bool Disabled() {
   return value != nullptr && *value != '\0' && std::string_view(value) != "0";
 }
 
-/// Whether this is process 0 of the job, by the variables of the launcher. MPI cannot be asked yet. Without this, a
-/// thousand processes would say the same. True if no launcher set a variable.
+/// True if this is process 0 of the job, by the variables of the launcher. MPI cannot be asked yet. Without this, a
+/// thousand processes would write the same message. True if no launcher set a variable.
 bool FirstProcess() {
   for (const char* name : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}) {
     const char* rank = std::getenv(name);
@@ -101,7 +101,7 @@ bool FirstProcess() {
   return true;
 }
 
-/// Where this library was loaded from.
+/// The directory from which this library was loaded.
 std::string OwnDirectory() {
   Dl_info own{};
   if (dladdr(reinterpret_cast<void*>(&FindReal), &own) == 0 || own.dli_fname == nullptr) return ".";
@@ -110,8 +110,8 @@ std::string OwnDirectory() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-/// The search for the layer. It says what went wrong in the first process of the job only, except if the library exists
-/// and cannot be loaded.
+/// Searches and loads the layer. Reports errors only in the first process of the job, except if the library exists and
+/// cannot be loaded.
 const Layer* Load(const void* caller) {
   if (Disabled()) return nullptr;
   void* const function = FindReal("PMPI_Get_library_version", caller);
@@ -128,14 +128,13 @@ const Layer* Load(const void* caller) {
   // RTLD_LOCAL: none of its symbols may take the place of the program's. RTLD_NOW: a missing symbol shows here, and not
   // in the middle of a write.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  // Every process says this: it may be so on one node only, and then ranks with a layer wait for this one.
+  // Every process reports this: if it happens on one node only, ranks with a layer wait for this rank.
   if (library == nullptr) {
     const char* error = dlerror();
     Say("nothing is protected, and other ranks may hang", error != nullptr ? error : path.c_str());
     return nullptr;
   }
-  // The layer refuses if it is of another build, or if this MPI only shares the SONAME with the one that it was built
-  // for.
+  // The layer refuses if it is of another build, or if this MPI has the same SONAME as its MPI but another interface.
   auto* entry = reinterpret_cast<LayerEntry*>(dlsym(library, kLayerEntryName));
   const char* refusal = "of another build";
   const Layer* layer = entry == nullptr ? nullptr : entry(kLayerInterface, version.c_str(), &refusal);
@@ -158,14 +157,15 @@ const Layer* StartLayer(const void* caller) noexcept {
   }
 }
 
-// Three places, in this order: 1. What the program is linked to comes next after this library (RTLD_NEXT). 2. An MPI
-// that was loaded with dlopen, as Python does, may be out of sight there, but the code that calls it sees it. 3.
-// `caller` may mislead: after a tail call, the return address is in the caller's caller. Then all objects are searched.
+// Searches in three places. 1. The next library after this one (RTLD_NEXT): the program's MPI, if the program is linked to
+// it. 2. The objects that the calling code is linked to: an MPI that was loaded with dlopen, as Python does, may be visible
+// only there. 3. All objects, because `caller` may be wrong: after a tail call, the return address is in the caller's
+// caller.
 void* FindReal(const char* name, const void* caller) noexcept {
   try {
     if (void* function = dlsym(RTLD_NEXT, name)) return function;
-    // No tool comes after this library. The other two searches could find one that comes before it, and that one has
-    // seen the call already. So only MPI's own function is searched for.
+    // No tool comes after this library. The other two searches could find a tool before it, which has handled the call
+    // already. So only MPI's own function is searched for.
     if (*name != 'P') return FindReal((std::string("P") + name).c_str(), caller);
     Dl_info info{};
     if (dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {

@@ -2,10 +2,9 @@
 // Finds the MPI library of the program that liblzy_mpiio.so was preloaded into or linked with, and loads the layer that
 // was built for it (docs/design/hooks.md "Two halves").
 //
-// exports.cc calls this from every wrapped function. `caller` is always the return address of that function, so it lies
-// in the code that called MPI. Everything here is local, thread-safe and usable before MPI_Init. Nothing throws, and
-// whatever fails leaves the program as it would run without lzy. This half is linked to no MPI and uses no room but
-// `layer`.
+// exports.cc calls this from every wrapped function. `caller` is the return address of that function, so it lies in the
+// code that called MPI. Everything here is local, thread-safe and usable before MPI_Init. Nothing throws. After any failure
+// the program runs as without lzy. This half is linked to no MPI and uses only the room `layer`.
 
 #include <atomic>
 
@@ -14,13 +13,12 @@
 namespace lzy::hooks {
 
 /// The function `name` of the MPI that the code at `caller` uses; nullptr if there is none. Never a function of this
-/// library. For a name "PMPI_X" it is MPI's own function. For "MPI_X" it is the one that comes next after this
-/// library's in the order of the dynamic linker, which may be a tool's.
+/// library. For "PMPI_X" it is MPI's own function. For "MPI_X" it is the function of the next library in the order of the
+/// dynamic linker, which may be a tool's.
 void* FindReal(const char* name, const void* caller) noexcept;
-/// What a wrapper returns if there is no real function. No MPI has this value for MPI_SUCCESS.
+/// Returned by a wrapper if there is no real function. It differs from MPI_SUCCESS in all MPI libraries.
 inline constexpr int kNoRealFunction = 15;
-/// Writes "lzy: WHERE: WHAT" on stderr, if this is the first process of its job as far as the launcher's variables
-/// tell.
+/// Writes "lzy: WHERE: WHAT" to stderr, unless the launcher's variables say that this is not the first process of its job.
 void SayInFirstProcess(const char* where, const char* what) noexcept;
 
 /// One function of the program's MPI, looked up at its first call. A constinit static of each wrapper, so it needs no
@@ -55,11 +53,11 @@ class Real<int(Arguments...)> {
 /// The layer, or nullptr as long as it is not loaded. It is never unloaded.
 inline std::atomic<const Layer*> loaded_layer{nullptr};
 
-/// Loads the layer at its first call, which is one of the calls that a program may begin with. Later calls return the
-/// same answer. nullptr if LZY_DISABLE is set, or if there is no layer for the program's MPI; stderr says the latter
-/// once.
+/// Loads the layer at the first call. Only calls that a program may begin with call this. Later calls return the same
+/// result. nullptr if LZY_DISABLE is set, or if there is no layer for the program's MPI; in the second case one message
+/// says so.
 const Layer* StartLayer(const void* caller) noexcept;
-/// For all other wrapped calls: they never load anything.
+/// For all other wrapped calls: loads nothing.
 inline const Layer* LoadedLayer(const void*) noexcept {
   return loaded_layer.load(std::memory_order_acquire);
 }

@@ -12,14 +12,14 @@
 namespace lzy::hooks {
 namespace {
 
-// The length of a stretch, if the buffer or its place in the file is in pieces; shorter if the pieces are small. The
-// limit of pieces bounds the memory that a stretch takes.
+// Bytes in a stretch, if the buffer or its place in the file is in pieces; fewer if the pieces are small. The limit of
+// pieces bounds the memory for a stretch.
 constexpr std::uint64_t kStretch = 8u << 20;
 constexpr std::uint64_t kLeastStretch = 32u << 10;
 constexpr std::size_t kMostPieces = 16384;
-// Pieces of the buffer are put together up to so many bytes.
+// Pieces of the buffer are put together up to this many bytes.
 constexpr std::size_t kPacked = 1u << 20;
-// The kernel needs longer for one more piece than to copy so many bytes.
+// For the kernel, one more piece costs more than copying this many bytes.
 constexpr std::uint64_t kNear = 1024;
 constexpr std::uint64_t kLeastPage = 4096;
 
@@ -27,7 +27,7 @@ std::uint8_t* Pointer(std::uint64_t address) {
   return reinterpret_cast<std::uint8_t*>(address);
 }
 
-/// Whether a gap is small and lies in pages that have data as well, so that it can be read whenever the data can.
+/// True if a gap is small and lies in pages that also have data, so that it is readable if the data are.
 bool IsNear(std::uint64_t end, std::uint64_t next) {
   return next - end <= kNear && next / kLeastPage - (end - 1) / kLeastPage <= 1;
 }
@@ -53,7 +53,7 @@ bool UserBuffer::Open(const DataCall& call, Belief belief) {
   contiguous_ = sure && tile_.begin >= 0 && tile_.IsRun() &&
                 (count_ == 1 || tile_.size == static_cast<std::uint64_t>(extent_));
   if (contiguous_) return true;
-  // Of buffers with other gaps, or with data below the origin, Intel MPI 2021 writes something else.
+  // Intel MPI 2021 writes other bytes for buffers with other gaps, or with data below the origin.
   const bool known = belief == Belief::kRegular ? map.regular : sure;
   return known && shape.lower == 0 && tile_.begin >= 0 && tile_.InOrder() && extent_ >= tile_.end - tile_.begin &&
          extent_ > 0;
@@ -63,13 +63,13 @@ const std::uint8_t* UserBuffer::First() const {
   return Pointer(origin_ + static_cast<std::uint64_t>(tile_.begin));
 }
 
-// From the first byte of `bytes` bytes of data to the last.
+// Distance from the first byte of `bytes` bytes of data to the last.
 std::uint64_t UserBuffer::Reach(std::uint64_t bytes) const {
   if (contiguous_) return bytes;
   return static_cast<std::uint64_t>(extent_) * (count_ - 1) + static_cast<std::uint64_t>(tile_.end - tile_.begin);
 }
 
-// The kernel maps the pages, as the first access would, and returns an error instead of a signal.
+// The kernel maps the pages as at a first access, and returns an error instead of sending a signal.
 bool UserBuffer::IsWritable(std::uint64_t bytes) const {
   constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, which older headers do not have
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -97,10 +97,10 @@ std::optional<ByteSpan> UserBuffer::Next(std::uint64_t most) {
   return Pack(std::min<std::uint64_t>(most, kPacked));
 }
 
-// Pieces that are near each other are copied by the kernel together with the gaps, which are then closed up.
+// The kernel copies pieces that are near each other together with the gaps; then the gaps are removed.
 std::optional<ByteSpan> UserBuffer::Pack(std::uint64_t most) {
   std::vector<iovec> stretches;
-  std::vector<Interval> data;  // where in the copy
+  std::vector<Interval> data;  // places of the data in the copy
   std::uint64_t bytes = 0, copied = 0, end = 0;
   while (bytes < most && copied < kPacked && at_ < pieces_.size()) {
     const MutableByteSpan piece = NextInPlace(most - bytes);
@@ -144,15 +144,15 @@ std::uint64_t DataWalk::InEtypes(std::uint64_t size) const {
   return std::max<std::uint64_t>(1, size / etype) * etype;
 }
 
-// A stretch that has too many pieces is tried again, shorter. If the shortest one still has too many, it is passed on
-// without them.
+// A stretch with too many pieces is tried again with fewer bytes. If the shortest stretch still has too many, it is
+// returned without pieces.
 bool DataWalk::Next() {
   while (done_ < bytes_) {
     const std::uint64_t length = std::min(stretch_, bytes_ - done_);
     ranges_ = view_.Ranges(position_ + static_cast<MPI_Offset>(done_ / view_.etype_size()), length, kMostPieces);
     in_pieces_ = ranges_ && buffer_ != nullptr && TotalOf(*ranges_) == length && buffer_->Seek(done_, done_ + length);
     if (ranges_ && buffer_ != nullptr && !in_pieces_ && stretch_ > InEtypes(kLeastStretch)) {
-      stretch_ = InEtypes(std::max(kLeastStretch, stretch_ / 8));  // perhaps the pieces are too many
+      stretch_ = InEtypes(std::max(kLeastStretch, stretch_ / 8));  // there may be too many pieces
       continue;
     }
     done_ += length;

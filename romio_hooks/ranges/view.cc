@@ -25,14 +25,14 @@ void View::Set(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetyp
     if (map.doubtful && !map.defined) return;
     doubtful = map.doubtful;
     tile_ = std::move(map.layout);
-  } catch (...) {  // bounds beyond what an offset can say, or no memory
+  } catch (...) {  // bounds beyond the range of an offset, or out of memory
     return;
   }
   displacement_ = static_cast<std::uint64_t>(displacement);
   etype_size_ = static_cast<std::uint64_t>(element.size);
   extent_ = tile.extent;
-  // Filetypes must be in order. MPI libraries do not refuse all that are not, nor all that lie within each other when
-  // they are repeated, and write to other places then.
+  // The offsets of a filetype must ascend. MPI libraries accept some filetypes that do not, and some that overlap when they
+  // are repeated, and write to other places then.
   defined_ = tile_.begin >= 0 && tile_.InOrder() && extent_ >= tile_.end - tile_.begin;
   followed_ = defined_ && !doubtful;
 }
@@ -45,7 +45,7 @@ std::optional<std::vector<Interval>> View::Ranges(MPI_Offset offset, std::uint64
     const std::uint64_t first = CheckedProduct(static_cast<std::uint64_t>(offset), etype_size_);
     const std::uint64_t last = CheckedSum(first, bytes);
     const std::uint64_t tiles = (last - 1) / tile_.size + 1;
-    // No byte may lie beyond what an offset can say; BytesOf relies on that.
+    // No byte may lie beyond the range of an offset; BytesOf relies on that.
     CheckedSum(CheckedSum(CheckedProduct(tiles - 1, extent_), tile_.end), static_cast<std::int64_t>(displacement_));
     return datatypes::BytesOf(tile_, tiles, extent_, displacement_, first, last, limit);
   } catch (...) {
@@ -55,8 +55,8 @@ std::optional<std::vector<Interval>> View::Ranges(MPI_Offset offset, std::uint64
 
 std::optional<std::uint64_t> DataBytes(std::int64_t count, MPI_Datatype type) {
   MPI_Count size = 0;
-  // A handle that is not a datatype at all would make MPI call the error handler of MPI_COMM_WORLD, here as in the real
-  // call just after; MPI_DATATYPE_NULL is the one such that programs pass by mistake.
+  // For a handle that is no datatype, MPI would call the error handler of MPI_COMM_WORLD, as in the real call right after
+  // this. MPI_DATATYPE_NULL is the only such handle that programs pass by mistake.
   if (count < 0 || type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0) {
     return std::nullopt;
   }

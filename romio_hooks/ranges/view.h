@@ -1,9 +1,9 @@
 #pragma once
-// The view of a file handle: from offsets in etypes to bytes of the file.
+// The view of a file handle: converts offsets in etypes to bytes of the file.
 //
-// Each OpenFile has one. The hook of MPI_File_set_view replaces it; hooks of writes and reads copy it and ask for the
-// ranges of their data. Invariant: the ranges that are returned contain every byte that MPI may write there. If that is
-// not sure, nothing is returned, and the caller takes the whole file.
+// Each OpenFile has one. The hook of MPI_File_set_view replaces it. Hooks of writes and reads copy it and ask for the
+// ranges of their data. Invariant: the returned ranges contain every byte that MPI may write. If that is not sure, nothing
+// is returned, and the caller takes the whole file.
 
 #include <mpi.h>
 
@@ -17,28 +17,28 @@
 
 namespace lzy::hooks {
 
-/// No MPI handles: copied freely. The default is that of a file just opened: bytes from byte 0 on.
+/// Keeps no MPI handles, so it may be copied freely. The default is the view of a newly opened file: bytes from byte 0 on.
 class View {
  public:
-  /// Takes what MPI_File_set_view has just accepted, and holds no handles: the types may be freed. Cheap: PnetCDF sets
-  /// views as often as it writes.
+  /// Takes the arguments that MPI_File_set_view has just accepted. Keeps no handles, so the types may be freed. Cheap:
+  /// PnetCDF sets views as often as it writes.
   void Set(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char* representation) noexcept;
 
-  /// A view of which nothing is known, so that Ranges tells nothing.
+  /// A view about which nothing is known: Ranges returns nullopt.
   static View Unknown() {
     View view;
     view.followed_ = view.defined_ = false;
     return view;
   }
 
-  /// The bytes that `bytes` bytes of data from etype number `offset` on go to: sorted, disjoint, with gaps between
-  /// them, at most `limit` (>= 1); none for no bytes. Exact if there are no more than `limit` runs, else a superset,
-  /// found in a time that depends on `limit` only. nullopt if they are not known, or if MPI libraries are known to
-  /// write elsewhere than the standard says: then it may be the whole file.
+  /// Byte ranges of the file for `bytes` bytes of data from etype number `offset` on: sorted, disjoint, with gaps between
+  /// them, at most `limit` (>= 1); none for no bytes. Exact if there are at most `limit` runs, else a superset. The time
+  /// depends only on `limit`. Returns nullopt if the ranges are not known, or if some MPI libraries write to other places
+  /// than the standard says: then the data may be anywhere in the file.
   std::optional<std::vector<Interval>> Ranges(MPI_Offset offset, std::uint64_t bytes, std::size_t limit) const noexcept;
 
-  /// The view as the standard defines it, also where MPI libraries are known to write elsewhere. For comparing what they
-  /// wrote with what they should have. Unknown if the standard's meaning is not known.
+  /// The view as the standard defines it, even if some MPI libraries write to other places. For comparing what they wrote
+  /// with what they should have written. Unknown if the standard does not define the view, or lzy cannot compute it.
   View AsDefined() const {
     View view = *this;
     view.followed_ = defined_;
@@ -52,15 +52,15 @@ class View {
   }
 
  private:
-  bool followed_ = true;  // false: types or a representation whose bytes are not worked out here
-  bool defined_ = true;   // followed_, if MPI libraries did what the standard says
+  bool followed_ = true;  // false: a datatype or representation that lzy cannot compute
+  bool defined_ = true;   // lzy can compute what the standard says; MPI libraries may do otherwise
   std::uint64_t displacement_ = 0;
   std::uint64_t etype_size_ = 1;
   std::int64_t extent_ = 1;  // of the filetype
   datatypes::Layout tile_ = {0, 1, 1, true, {}};
 };
 
-/// Bytes of data of `count` elements of `type`; nullopt when the arguments make none (the real call will say so).
+/// Number of data bytes in `count` elements of `type`. nullopt for invalid arguments, which the real call will refuse.
 std::optional<std::uint64_t> DataBytes(std::int64_t count, MPI_Datatype type);
 
 }  // namespace lzy::hooks

@@ -9,8 +9,8 @@
 namespace lzy::hooks {
 namespace {
 
-/// Says how many bytes have rotted, split by what can be done: blocks with parity left, and blocks whose row was
-/// written over since (docs/design/commit.md "Rot that a commit finds"). It gives the command for each part.
+/// Reports how many bytes have rotted, in two parts: blocks with parity, and blocks whose row was overwritten since
+/// (docs/design/commit.md "Rot that a commit finds"). Gives a command for each part.
 void TellOfDamage(const Options& options, const DatasetReport& report) {
   std::uint64_t bytes = 0;
   std::uint64_t lost = 0;

@@ -1,8 +1,8 @@
 #pragma once
-// What the user learns of a commit: messages on stderr, and one line of JSON for option report.
+// Reports a commit to the user: messages on stderr, and one line of JSON for option report.
 //
-// The commits of epochs/commit.cc and sets/sets.cc call these functions on one rank only, the one that speaks for the
-// dataset (rank 0). Nothing here is collective, and nothing here changes the result of the commit.
+// The commits of epochs/commit.cc and sets/sets.cc call these functions only on rank 0, which reports for the dataset.
+// Nothing here is collective, and nothing changes the result of the commit.
 
 #include <cstdint>
 #include <optional>
@@ -13,17 +13,17 @@
 
 namespace lzy::hooks {
 
-/// After a Protect that succeeded: says its warnings and the damage that it found, and appends a line of JSON to the
-/// file of option report. Does nothing if `report.status` is an error. A warning is said once for each dataset.
-/// `uncompared`: bytes that verify-writes could not compare; none: it was not asked to.
+/// Call it after a Protect that succeeded. Writes its warnings and the damage that it found, and appends a line of JSON to
+/// the file of option report. Does nothing if `report.status` is an error. Writes each warning once for each dataset.
+/// `uncompared`: number of bytes that verify-writes could not compare; nullopt without verify-writes.
 void TellOfCommit(const Options& options, const DatasetReport& report, std::optional<std::uint64_t> uncompared = std::nullopt);
 
-/// After a Protect that failed with `status`: says once for each `path` (a file, or the pattern of a set) why, and how
-/// to commit it by hand. `kind` is put before the path ("set ").
+/// Call it after a Protect that failed with `status`. Writes the reason once for each `path` (a file, or the pattern of a
+/// set), and the command that commits it. `kind` is put before the path ("set ").
 void TellOfFailure(const Options& options, const std::string& path, const Status& status, const char* kind = "");
 
-/// The lzy-protect command that commits a file or a set with these options, quoted for a shell. It repeats the options
-/// of the geometry only if there are device directories: a sidecar that was never committed does not name them.
+/// The lzy-protect command that commits a file or a set with these options, quoted for a shell. It repeats options of the
+/// geometry only if there are device directories, because a sidecar that was never committed does not record those.
 std::string ProtectCommand(const Options& options, const std::string& path);
 
 }  // namespace lzy::hooks

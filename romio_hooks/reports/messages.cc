@@ -12,7 +12,7 @@
 namespace lzy::hooks {
 
 void Say(const std::string& text) noexcept {
-  // The program may look at errno after its MPI call, and expects its own.
+  // The program may read errno after its MPI call.
   const int saved = errno;
   try {
     const std::string line = "lzy: " + Printable(text) + "\n";

@@ -9,10 +9,10 @@
 
 namespace lzy::hooks {
 
-// A file that is opened again and again is noted once, as long as nothing about it changes. Nothing here is ever destroyed:
-// files may be opened at exit.
+// Repeated opens of a file are recorded once, as long as the record stays the same. Nothing here is ever destroyed: files
+// may be opened at exit.
 void NoteOpened(const std::string& path, const std::string& why_not) noexcept {
-  // Without a note, or without memory for it, lzy-run says less.
+  // Without a record, lzy-run only reports less.
   (void)NoThrow([&]() -> Status {
     static const char* const given = std::getenv(kOpenedVariable);
     if (given == nullptr || path.empty()) return Status::Ok();

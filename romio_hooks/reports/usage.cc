@@ -59,7 +59,7 @@ std::string Usage::Line(const std::string& name, double run_seconds) const {
 }
 
 void Usage::TellAll() {
-  // Taken out under the lock and written without it: a blocked stderr must not block other threads' opens.
+  // Taken out under the lock and written without the lock: a blocked stderr must not block opens of other threads.
   decltype(Usages::by_name) finished;
   {
     Usages& all = Everything();

@@ -1,8 +1,8 @@
 #pragma once
-// For option summary: what the layer cost this process, dataset by dataset.
+// Option summary: the cost of the layer in this process, for each dataset.
 //
-// OpenFile::usage points to the Usage of its dataset; hooks of the file count their time there (UsageTimer), commits
-// their results. At MPI_Finalize every Usage gives one line. Only ranks that speak for a dataset have one for it, so
+// OpenFile::usage points to the Usage of its dataset. Hooks of the file add their time to it (UsageTimer), and commits
+// their results. MPI_Finalize writes one line for each Usage. Only the rank that reports for a dataset has its Usage, so
 // the times are those of one rank. All functions are local and thread-safe.
 
 #include <atomic>
@@ -21,11 +21,11 @@ class Usage {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// The run time of the program counts from the first call of this (MPI_Init, or the first open).
+  /// Starts the clock for the run time of the program at the first call (in MPI_Init, or the first open).
   static void StartClock();
-  /// The Usage of the dataset `name` (a path, or the pattern of a set): the same one for all opens until TellAll.
+  /// The Usage of the dataset `name` (a path, or the pattern of a set). All opens get the same one until TellAll.
   static std::shared_ptr<Usage> Of(const std::string& name);
-  /// Counts a commit that succeeded. Sizes are those of the last commit, not sums.
+  /// Adds a successful commit. Sizes are those of the last commit, not sums.
   void NoteCommit(const DatasetReport& report);
   /// Counts bytes that verify-writes could not compare.
   void NoteUncompared(std::uint64_t bytes) { uncompared_ += bytes; }
@@ -44,8 +44,8 @@ class Usage {
   std::atomic<std::uint64_t> uncompared_{0};
 };
 
-/// Adds the time from its construction to its destruction to a Usage, without the time that real MPI calls take in it.
-/// Does nothing if `usage` is null. The Usage must outlive the timer.
+/// Adds the time of its life to a Usage, without the time of real MPI calls made by Call. Does nothing if `usage` is null.
+/// The Usage must outlive the timer.
 class UsageTimer {
  public:
   explicit UsageTimer(Usage* usage) : usage_(usage) {
@@ -57,7 +57,7 @@ class UsageTimer {
   UsageTimer(const UsageTimer&) = delete;
   UsageTimer& operator=(const UsageTimer&) = delete;
 
-  /// Makes the real call, and leaves its time out. Returns its code.
+  /// Makes the real call and subtracts its time. Returns its code.
   int Call(RealCall real) {
     if (usage_ == nullptr) return real();
     const auto start = Usage::Clock::now();

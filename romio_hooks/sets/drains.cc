@@ -1,10 +1,10 @@
-// How a drain is started. The program may have threads, signal handlers and pinned memory, so fork() is out of the
-// question: the parent shares its memory with the child until that has become a shell, as with vfork. A second child is
-// made by the first one, which ends at once, so the shell is nobody's child here. The first child has no exit signal:
-// the program gets no SIGCHLD, and its wait() finds no such child.
+// Starting a drain. The program may have threads, signal handlers and pinned memory, so fork() is not possible: the parent
+// shares its memory with the child until the child has become a shell, as with vfork. The first child makes a second child
+// and ends at once, so the shell is no child of the program. The first child has no exit signal: the program gets no
+// SIGCHLD, and its wait() finds no such child.
 //
-// How they follow each other: each shell reads what the one before it writes, up to its end, and passes it on. So it
-// begins when the one before has ended, and this process keeps one descriptor, whatever the number of drains.
+// Order of drains: each shell reads the output of the shell before it, up to its end, and passes it on. So it begins when
+// the one before has ended, and this process holds one descriptor, whatever the number of drains.
 
 #include "hooks/sets/drains.h"
 
@@ -37,16 +37,16 @@
 namespace lzy::hooks {
 namespace {
 
-// $1 the number of the drain, $2 lzy-copy, $3 the directory of the copy, $4 and $5 source and copy. The line with the
-// number ends what a drain says.
+// $1 number of the drain, $2 lzy-copy, $3 directory of the copy, $4 and $5 source and copy. The line with the number ends
+// the output of a drain.
 constexpr const char* kScript =
     "cat\n"
     "{ mkdir -p -- \"$3\" && \"$2\" --resume --quiet --no-progress -- \"$4\" \"$5\"; } 2>&1 >/dev/null\n"
-    "echo \"lzy-drain $1 $?\"";  // as Understand reads it
-// Drains that wait for others. With more, checkpoints come faster than they can be copied.
+    "echo \"lzy-drain $1 $?\"";  // format for Understand
+// The most drains that wait. With more, checkpoints come faster than they can be copied.
 constexpr std::size_t kMostWaiting = 64;
 
-// As in exec(3).
+// A null-terminated array as for exec(3).
 struct Words {
   std::vector<std::string> texts;
   std::vector<char*> pointers;
@@ -58,7 +58,7 @@ struct Words {
   }
 };
 
-/// The environment without what makes a process a rank of this job, or would protect what it writes.
+/// The environment without variables that make a process a rank of this job, or that would protect its files.
 Words EnvironmentOfDrain() {
   constexpr std::string_view kLeftOut[] = {"LD_PRELOAD=", "LZY_DRAIN=", "LZY_REPORT=", "LZY_SUMMARY="};
   Words words;
@@ -84,13 +84,13 @@ std::string FindCopy() {
   return "";
 }
 
-/// What both children need; made before they are, since they must not allocate memory.
+/// Data for both children, prepared before they start, because they must not allocate memory.
 struct Start {
   char** words;
   char** environment;
   int input, output;
   int last_descriptor;
-  char* stack;  // of the second child, its upper end
+  char* stack;  // upper end of the second child's stack
   int error = 0;
 };
 
@@ -101,7 +101,7 @@ void CloseFrom(int first, int last) {
   for (int fd = first; fd <= last; ++fd) close(fd);
 }
 
-// Becomes the shell. All signals are blocked, and handlers are still those of the program.
+// Becomes the shell. All signals are blocked; the handlers are still those of the program.
 int BecomeShell(void* argument) {
   auto& start = *static_cast<Start*>(argument);
   constexpr int kIdlePriority = 19, kIoWhoProcess = 1, kIoClassIdle = 3 << 13;
@@ -158,10 +158,10 @@ void Drains::Begin(const Options& options, const std::string& from, const std::s
   if (static_cast<std::size_t>(std::ranges::count_if(drains_, waits)) >= kMostWaiting) {
     return refuse(fmt::format("{} earlier ones have not ended", kMostWaiting));
   }
-  // No descriptor is one of those that the shell needs as its own: the program may have closed some of them.
+  // Move descriptors above 2, which the shell needs: the program may have closed some of these.
   const auto above = [](int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 3)); };
   Descriptor input = std::move(output_);
-  // What the drains before it have to say is still read here.
+  // The output of earlier drains is still read here.
   const auto give_up = [&](int error) {
     output_ = std::move(input);
     refuse(std::strerror(error));
@@ -173,7 +173,7 @@ void Drains::Begin(const Options& options, const std::string& from, const std::s
   Descriptor next = above(ends[0]);
   const Descriptor output = above(ends[1]);
   if (!next.valid() || !output.valid()) return give_up(errno);
-  (void)fcntl(input.get(), F_SETFL, 0);  // cat waits
+  (void)fcntl(input.get(), F_SETFL, 0);  // so that cat waits
   Words words{{"sh", "-c", kScript, "lzy-drain", std::to_string(drains_.size()), program_, DirectoryOf(to), from, to}, {}};
   Words environment = EnvironmentOfDrain();
   if (const int error = Spawn(words, environment, input.get(), output.get()); error != 0) {
@@ -198,7 +198,7 @@ bool Drains::Take() {
   return false;
 }
 
-// Lines up to the one that ends a drain are what it had to say.
+// All lines before the line that ends a drain are its output.
 void Drains::Understand() {
   std::string told;
   std::size_t done = 0, end = 0;
@@ -231,7 +231,7 @@ void Drains::Finish(const Options& options) {
     (void)poll(&ready, 1, static_cast<int>(std::clamp<long>(left, 0, 1000)));
   }
   for (auto drain = drains_.begin(); drain != drains_.end(); ++drain) {
-    // A later copy of the same member counts instead.
+    // A later copy of the same member replaces this one.
     const bool again = std::any_of(drain + 1, drains_.end(), [&](const Drain& later) { return later.to == drain->to; });
     if (drain->exit_code == 0 || again) continue;
     std::string what = fmt::format("failed: {}; to go on", drain->told);

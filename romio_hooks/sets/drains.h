@@ -1,10 +1,9 @@
 #pragma once
-// Copies of committed members to another place, in the background (option drain; docs/design/repair.md "Drains").
+// Option drain: copies committed members to another place, in the background (docs/design/repair.md "Drains").
 //
-// sets/sets begins one after each commit of a member that option drain names, and waits for them in MPI_Finalize. The
-// copies are made by lzy-copy in processes of low priority, one after the other. The program never waits for them
-// before MPI_Finalize, and does not notice them: they are not its children, so no SIGCHLD comes, and wait() of the
-// program does not find them.
+// sets/sets begins a copy after each commit of a member that option drain names, and waits for the copies in MPI_Finalize.
+// Processes of low priority run lzy-copy, one after the other. The program waits for them only in MPI_Finalize, and does
+// not notice them: they are not its children, so they cause no SIGCHLD, and the program's wait() does not find them.
 
 #include <string>
 #include <vector>
@@ -14,12 +13,12 @@
 
 namespace lzy::hooks {
 
-/// The drains of this process. Not thread-safe.
+/// The copies of this process. Not thread-safe.
 class Drains {
  public:
-  /// Begins to copy `from` to `to`, both absolute, when the drains before it have ended. Says what keeps it from that.
+  /// Starts a process that copies `from` to `to` (both absolute) after the copies before it. Reports a failure to start.
   void Begin(const Options& options, const std::string& from, const std::string& to);
-  /// Waits for all, for option timeout at most, and says which failed, and which go on.
+  /// Waits for all copies, at most for option timeout, and reports copies that failed or have not ended.
   void Finish(const Options& options);
   bool empty() const { return drains_.empty(); }
 
@@ -27,18 +26,18 @@ class Drains {
   struct Drain {
     std::string from, to;
     int exit_code = kNone;
-    std::string told;  ///< on its standard error
+    std::string told;  ///< its stderr output
   };
-  static constexpr int kNone = -1;  ///< it has not ended
+  static constexpr int kNone = -1;  ///< not ended
 
-  /// Takes what the processes have written, without waiting. False at the end.
+  /// Reads the output of the processes, without waiting. False at the end of the output.
   bool Take();
   void Understand();
   std::string Resume(const Drain& drain) const;
 
   std::string program_;  // lzy-copy
   std::vector<Drain> drains_;
-  /// Where the last process writes what all of them had to say.
+  /// The last process writes the output of all processes here.
   Descriptor output_;
   std::string text_;
 };

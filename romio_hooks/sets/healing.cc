@@ -23,8 +23,8 @@ std::string Names(const DatasetReport& report) {
   return FirstOf(names, 4);
 }
 
-/// Why a damaged set is left as it is; empty if it is to be healed. In an epoch, another program may be writing it. If
-/// a member is of another commit, only a person can judge which one is wanted.
+/// The reason why a damaged set is left as it is; empty if it is to be healed. In an epoch, another program may be writing
+/// it. If a member is of another commit, only a person can decide which one is wanted.
 std::string ReasonToLeave(const DatasetReport& seen) {
   if (seen.in_epoch) return "it is being written, or a program ended while it wrote it";
   const auto other = std::find_if(seen.damage.begin(), seen.damage.end(),
@@ -39,7 +39,7 @@ void Heal(Communicator& world, const Options& options, const DatasetRef& set) {
   const DatasetReport seen = Info(context, set);
   const bool broken = seen.state == DatasetState::kDamaged || seen.state == DatasetState::kUnrepairable || !seen.not_visible.empty();
   if (!seen.status.ok() || !broken) return;
-  // All ranks get here or none. If one of them runs out of memory, none of them restores.
+  // All ranks get here or none. If one of them runs out of memory, no rank restores.
   std::string why;
   if (!AgreeOn(world, [&] { why = ReasonToLeave(seen); }).ok()) return;
   DatasetReport healed;
@@ -48,7 +48,7 @@ void Heal(Communicator& world, const Options& options, const DatasetRef& set) {
     RestoreRequest request;
     // A member belongs on the node whose rank will open it, which may be a new node.
     request.placing = Placing::kHome;
-    request.lost.all = true;  // the job starts without the nodes that are not here
+    request.lost.all = true;  // the missing nodes do not take part in the job
     healed = Restore(context, set, request);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -72,7 +72,7 @@ void HealSets(Communicator& world, std::vector<std::string> patterns) {
   const Status known = Agree(world, BroadcastRecord(world, patterns));
   if (!known.ok()) return Say(options, Options::Log::kWarn, "nothing healed: " + known.message());
   for (const std::string& pattern : patterns) {
-    // Not reported here: at the first run of a program there is no set yet, and the tools report real trouble.
+    // Not reported here: at the first run of a program there is no set yet, and the tools report real errors.
     std::vector<Status> troubles;
     const auto sets = ResolvePath(PosixFileSystem(), world, pattern, Resolve::kProtected, &troubles);
     if (!sets.ok()) continue;

@@ -1,8 +1,8 @@
 #pragma once
 // Option heal: restores file sets before the program opens them (lzy-run --heal; docs/design/repair.md "Heal at startup").
 //
-// Sets::Heal calls this in the hook of MPI_Init. That is the one moment at which all ranks are known to make the same
-// calls. Nothing here fails: what cannot be healed is left as it is, and a message says so.
+// Sets::Heal calls this in the hook of MPI_Init, the only moment at which all ranks are known to make the same calls.
+// HealSets never fails: sets that cannot be healed stay as they are, and a message says so.
 
 #include <string>
 #include <vector>
@@ -11,10 +11,10 @@
 
 namespace lzy::hooks {
 
-/// Looks at the sets that `patterns` stand for, by their metadata alone (no data are read). It rebuilds sets with
-/// members that are missing, have no sidecar, or are shorter with the mtime as committed. A set that is stale, in an
-/// epoch or of another commit is left to the program. Rank 0 says what was done, or why something could not be done.
-/// Collective over `world`, all ranks of the program. The patterns are absolute; those of rank 0 count.
+/// Checks the sets of `patterns` by their metadata only (reads no data). Rebuilds sets with members that are missing, have
+/// no sidecar, or are shorter than committed with the committed mtime. Leaves sets that are stale, in an epoch or of
+/// another commit to the program. Rank 0 reports repairs, and reasons for leaving a set. Collective over `world`, all ranks
+/// of the program. The patterns are absolute; those of rank 0 are used.
 void HealSets(Communicator& world, std::vector<std::string> patterns);
 
 }  // namespace lzy::hooks

@@ -22,8 +22,8 @@ Clock::time_point After(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-/// Pauses between polls begin with the shortest and double up to the longest. So waiting does not take the processor
-/// from the rank that is awaited, and a meeting of ranks that come together stays quick.
+/// Pauses between polls start with the shortest and double up to the longest. So waiting does not take the processor from
+/// the rank that is awaited, and a meeting of ranks that come together is quick.
 constexpr Pause kShortest{50};
 constexpr Pause kLongest{5000};
 void WaitLonger(Pause& pause) {
@@ -40,7 +40,8 @@ ByteSpan BytesOf(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-/// The content of an ABORT: one byte that says whether its receiver had arrived when it was decided, then the reason.
+/// The content of an ABORT: one byte that says whether its receiver had arrived when the meeting was cancelled, then the
+/// reason.
 struct Abort {
   explicit Abort(const std::vector<std::uint8_t>& content) : late(!content.empty() && content.front() != 0) {
     if (!content.empty()) why.assign(content.begin() + 1, content.end());
@@ -60,7 +61,7 @@ Rendezvous::Rendezvous(MPI_Comm comm) : comm_(comm) {
   PMPI_Comm_size(comm_, &size_);
 }
 
-// Small messages are sent at once by most MPIs. Only one to a rank that never looked at it may be left; waiting for it
+// Most MPIs send small messages at once. A message can only be left if its receiver never looked for it; waiting for it
 // could hang MPI_Finalize.
 Rendezvous::~Rendezvous() {
   for (Sending& sending : sending_) {
@@ -150,8 +151,8 @@ Rendezvous::Outcome Rendezvous::Meet(const std::string& name, ByteSpan mine, dou
 // ------------------------------------------------------------------------------------------------------------- Rank 0
 
 Rendezvous::Outcome Rendezvous::Lead(const Key& key, ByteSpan mine, double timeout_seconds, const Decide& decide) {
-  // If there is no memory for these, no rank has been answered yet, and the others give up when their time is up. From
-  // here on there is always a message for each of them: this one, or the one that replaces it as a whole.
+  // If there is no memory for these messages, no rank has been answered yet, and the others give up when their time is
+  // over. From here on there is always a message for each of them: this one, or one that replaces it completely.
   std::list<Sending> word = Aborts(key, "rank 0 ran out of memory", {});
   Outcome outcome;
   outcome.status = NoThrow([&] {
@@ -165,8 +166,8 @@ Rendezvous::Outcome Rendezvous::Lead(const Key& key, ByteSpan mine, double timeo
   return outcome;
 }
 
-// Rank 0 receives all messages that are there, whatever meeting they are for. A meeting that rank 0 has left is over;
-// its number is at most count_. A message for a later meeting waits in meetings_ until rank 0 comes to it.
+// Rank 0 receives all messages that are there, whatever meeting they are for. A meeting that rank 0 has left is over; its
+// number is at most count_. A message for a later meeting waits in meetings_ until rank 0 joins that meeting.
 void Rendezvous::TakeArrivals(const Key& current) {
   while (auto message = Receive()) {
     const Key& key = message->key;
@@ -197,7 +198,7 @@ Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_s
   std::size_t seen = 0;
   while (true) {
     TakeArrivals(key);
-    // A rank that withdrew has left and will not come to the commit, even if its PRESENT was on its way.
+    // A rank that withdrew has left and will not join the commit, even if its PRESENT was on its way.
     if (!meeting.withdrawn.empty()) {
       return {Code::kTimeout, fmt::format("came late on rank 0: {} had given up", RankList(meeting.withdrawn))};
     }
@@ -225,14 +226,14 @@ Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_s
 
 // -------------------------------------------------------------------------------------------------------- Other ranks
 
-// Keeps an ABORT of a meeting that this rank has yet to come to. One of an earlier meeting is dropped.
+// Keeps an ABORT of a meeting that this rank has not joined yet. Drops one of an earlier meeting.
 void Rendezvous::NoteAbort(const Message& message) {
   const auto came = count_.find(message.key.first);
   if (came == count_.end() || message.key.second > came->second) aborts_[message.key] = Abort(message.content).why;
 }
 
-// Messages are read before ARRIVE is sent: an ABORT of this meeting may be waiting already. Between IN and the answer,
-// an error of memory must not end the wait, since the others rely on the promise to stay.
+// Messages are read before ARRIVE is sent, because an ABORT of this meeting may be waiting. Between IN and the answer,
+// running out of memory must not end the wait, because the others rely on the promise to stay.
 Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double timeout_seconds) {
   const auto early = aborts_.extract(key);
   if (early) return {Status(Code::kTimeout, early.mapped()), {}, Outcome::Own::kCameLate};
@@ -249,8 +250,7 @@ Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double tim
       if (message->key != key) {
         if (message->kind == Kind::kAbort) (void)NoThrow([&] { NoteAbort(*message); });
       } else if (message->kind == Kind::kAbort) {
-        // Rank 0 may have sent it before it saw this rank's ARRIVE. So the message itself says whether it missed this
-        // rank.
+        // Rank 0 may have sent it before it saw this rank's ARRIVE. So the message says whether this rank had arrived.
         const Abort abort(message->content);
         const auto own = arrived && !abort.late ? Outcome::Own::kNothing : Outcome::Own::kCameLate;
         return {Status(Code::kTimeout, abort.why), {}, own};

@@ -1,10 +1,10 @@
 #pragma once
-// Meetings of all ranks that may fail: a rank that does not come is named, and nobody waits for ever (docs/design/commit.md
-// "Sets").
+// Meetings of all ranks. A meeting may fail: a rank that does not come is named, and no rank waits for ever
+// (docs/design/commit.md "Sets").
 //
-// The close of a set's member is a local call. A collective operation in it would hang for ever if one rank did not
-// close its member. So ranks first meet by messages. The collective commit begins only if all of them are there and
-// have promised to stay. Rank 0 coordinates:
+// Closing a member of a set is a local call. A collective operation in it would hang if one rank did not close its member.
+// So ranks first meet by messages. The collective commit begins only if all ranks have come and have promised to stay. Rank
+// 0 coordinates:
 //
 //   rank r: ARRIVE ->            rank 0, once it is in the same meeting, answers each ARRIVE:   <- PRESENT
 //   rank r: IN ->                (r promises to stay)                when all are IN:           <- GO, or ABORT
@@ -40,11 +40,11 @@ namespace lzy::hooks {
 class Rendezvous {
  public:
   using Bytes = std::vector<std::uint8_t>;
-  /// Runs on rank 0 only, when all ranks are IN. It gets what each rank brought, by rank, and returns what all of them
-  /// get. An error calls the meeting off, and all ranks get its message.
+  /// Rank 0 calls it when all ranks are IN. The argument has the bytes of each rank, by rank; all ranks get the result. An
+  /// error cancels the meeting, and all ranks get its message.
   using Decide = std::function<Result<Bytes>(const std::vector<Bytes>&)>;
 
-  /// `comm`: a communicator of the layer's own with MPI_ERRORS_RETURN. It is not freed here. No other point-to-point
+  /// `comm`: a communicator only for this object, with MPI_ERRORS_RETURN. The caller frees it. No other point-to-point
   /// messages may use it.
   explicit Rendezvous(MPI_Comm comm);
   ~Rendezvous();
@@ -52,28 +52,28 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   struct Outcome {
-    /// Ok: all ranks are here and got the same `decision`. kTimeout: the meeting is off on all ranks, for the reason in
-    /// the message ("waited 60 s for ranks 2, 5"). On rank 0 it may also be the error of Decide.
+    /// Ok: all ranks came and got the same `decision`. kTimeout: the meeting is cancelled on all ranks; the message has the
+    /// reason ("waited 60 s for ranks 2, 5"). On rank 0 it may also be the error of Decide.
     Status status;
     Bytes decision;
-    /// What only this rank knows of a meeting that failed. Rank 0 knows everything else, so it speaks for the others.
+    /// The part of a failure that only this rank knows. Rank 0 reports everything else.
     enum class Own : std::uint8_t {
       kNothing,
       kCameLate,    ///< the others had given up already
       kNobodyHere,  ///< rank 0 did not come
     } own = Own::kNothing;
   };
-  /// Comes to the next meeting called `name` (at most kMostName bytes) and brings `mine`. Returns within twice
-  /// `timeout_seconds` even if other ranks never call it. After success, collective calls of all ranks are safe,
-  /// because every rank has returned from this meeting or is about to.
+  /// Joins the next meeting called `name` (at most kMostName bytes), with the bytes `mine`. Returns within twice
+  /// `timeout_seconds` even if other ranks never call it. After success, collective calls of all ranks are safe, because
+  /// every rank has returned from this meeting or is about to.
   Outcome Meet(const std::string& name, ByteSpan mine, double timeout_seconds, const Decide& decide);
 
   static constexpr std::size_t kMostName = 4096;
 
  private:
-  /// Ranks send the first three to rank 0, rank 0 sends the last three to the ranks.
+  /// Ranks send the first three to rank 0. Rank 0 sends the last three.
   enum class Kind : std::uint8_t { kArrive = 1, kIn, kWithdraw, kPresent, kGo, kAbort };
-  /// Which meeting: its name, and its number among the meetings of this name, from 1.
+  /// Identifies a meeting: name, and number among the meetings of this name, from 1.
   using Key = std::pair<std::string, std::uint64_t>;
   struct Message {
     Kind kind = Kind::kAbort;
@@ -81,49 +81,49 @@ class Rendezvous {
     Key key;
     Bytes content;
   };
-  /// What rank 0 knows of a meeting. The sets have ranks.
+  /// State of a meeting on rank 0. The sets contain ranks.
   struct Meeting {
-    std::map<int, Bytes> arrived;  ///< what each rank brought
+    std::map<int, Bytes> arrived;  ///< the bytes of each rank
     std::set<int> in;
     std::set<int> withdrawn;
     std::set<int> late;  ///< not arrived when time was up
   };
-  /// A message on its way. MPI reads `bytes` until `request` is done, so a list holds these: their addresses never
+  /// A message that is being sent. MPI reads `bytes` until `request` is done, so a list holds these: addresses in it never
   /// change.
   struct Sending {
     Bytes bytes;
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
-  /// A message as bytes: kind, name, number, then the content up to the end.
+  /// Encodes a message: kind, name, number, then `content`.
   static Bytes Encode(Kind kind, const Key& key, ByteSpan content);
-  /// One message for each other rank, made in advance, so that sending it needs no memory.
+  /// Makes one message for each other rank in advance, so that sending needs no memory.
   std::list<Sending> ForOthers(Kind kind, const Key& key, ByteSpan content) const;
-  /// The same for an ABORT. Ranks in `late` had not arrived when it was decided, and the message tells them so.
+  /// The same for ABORT. The message tells ranks in `late` that they had not arrived when the meeting was cancelled.
   std::list<Sending> Aborts(const Key& key, const std::string& why, const std::set<int>& late) const;
   /// Moves the first of `messages` to sending_ and sends it. Never throws.
   void SendFirst(int to, std::list<Sending>& messages);
   void Send(int to, Kind kind, const Key& key, ByteSpan content);
-  /// The next message, if there is one; does not wait. It allocates all memory before it takes the message from MPI, so
-  /// no message is lost if it throws.
+  /// Returns the next message, or nullopt; does not wait. Allocates all memory before it takes the message from MPI, so no
+  /// message is lost if it throws.
   std::optional<Message> Receive();
   /// Rank 0: waits for all ranks and decides.
   Status Coordinate(const Key& key, Meeting& meeting, double timeout_seconds, const Decide& decide, ByteSpan mine,
                     Bytes& decision);
-  /// Rank 0: notes all messages that are there, and answers those who arrive at `current`.
+  /// Rank 0: handles all messages that have arrived, and answers ranks that arrive at `current`.
   void TakeArrivals(const Key& current);
   /// Meet on rank 0, and on the other ranks.
   Outcome Lead(const Key& key, ByteSpan mine, double timeout_seconds, const Decide& decide);
   Outcome Attend(const Key& key, ByteSpan mine, double timeout_seconds);
-  /// Keeps an ABORT that comes before this rank does.
+  /// Keeps an ABORT of a meeting that this rank has not joined yet.
   void NoteAbort(const Message& message);
 
   MPI_Comm comm_;
   int rank_ = 0;
   int size_ = 1;
-  std::map<std::string, std::uint64_t> count_;  // meetings of this name that this rank came to
-  std::map<Key, Meeting> meetings_;             // rank 0: under way, or arrived at before rank 0 did
-  std::map<Key, std::string> aborts_;           // other ranks: called off before this rank came
+  std::map<std::string, std::uint64_t> count_;  // by name: meetings that this rank has joined
+  std::map<Key, Meeting> meetings_;             // rank 0: meetings under way, and later ones with arrived ranks
+  std::map<Key, std::string> aborts_;           // other ranks: meetings cancelled before this rank joined
   std::list<Sending> sending_;
 };
 

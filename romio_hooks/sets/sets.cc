@@ -27,10 +27,10 @@
 namespace lzy::hooks {
 namespace {
 
-/// The name of the meeting at MPI_Finalize: empty, as no id of a set is.
+/// The name of the meeting at MPI_Finalize. It is empty, unlike any id of a set.
 const std::string kFinalMeeting;
 
-/// Where the numbers of the VersionVote are in the first reduction.
+/// Index of the VersionVote's numbers in the first reduction.
 constexpr std::size_t kVoteAt = 5;
 
 /// Never destroyed by itself: after MPI_Finalize, its destructor could not free a communicator.
@@ -44,7 +44,7 @@ Status& VersionsStatus() {
   return status;
 }
 
-/// Tells it on rank 0 if the ranks run different versions of lzy. False if nothing may be sent between them. Collective.
+/// Reports it on rank 0 if the ranks run different versions of lzy. False if these cannot communicate. Collective.
 bool MayTalk(MPI_Comm comm, const VersionVote& least) {
   const Mixture mixture = JudgeVotes(least);
   if (mixture == Mixture::kSame) return true;
@@ -65,10 +65,10 @@ bool MayTalk(MPI_Comm comm, const VersionVote& least) {
 }
 
 using Named = std::map<std::string, std::string>;  // patterns by the id of the set
-/// What rank 0 decides: whether there is anything to commit, and the pattern of the set as rank 0 has it.
+/// The decision of rank 0: whether there is anything to commit, and the pattern of the set as rank 0 has it.
 using Verdict = std::pair<bool, std::string>;
 
-// A hash of the patterns, whatever their order. Not negative, because Start also reduces its negation.
+// A hash of the patterns that does not depend on their order. Not negative, because Start also reduces its negation.
 int FingerprintOf(std::vector<std::string> patterns) {
   std::sort(patterns.begin(), patterns.end());
   std::uint32_t start = 0;
@@ -82,11 +82,11 @@ int FingerprintOf(std::vector<std::string> patterns) {
 struct Sets::Arrival {
   enum class State : std::uint8_t { kUntouched, kTouched, kGone, kFailed };
   State state = State::kUntouched;
-  std::string text;  ///< why, if kFailed
+  std::string text;  ///< reason for kFailed
 
   // The fields from here on stay on this rank.
   Part part;                ///< for the commit
-  Rendezvous::Bytes bytes;  ///< what is brought
+  Rendezvous::Bytes bytes;  ///< encoded, for the meeting
 
   LZY_FIELDS(state, text)
   static Arrival Of(ByteSpan bytes) {
@@ -121,10 +121,10 @@ void Sets::Start() {
     made = std::make_unique<Sets>(comm, std::move(*world));
     return Status::Ok();
   });
-  // One reduction tells all ranks the same: whether all succeeded, what all environments ask for, and whether all have the
-  // same version. The smallest number and the largest (by its negation) are equal only if the number is the same on all
-  // ranks. This is the first message of a job, and its ranks may be of different versions: it has these 16 numbers in all
-  // versions, for ever. Those from 9 on are 0 so far.
+  // One reduction gives all ranks the same answers: whether all succeeded, which options all environments request, and
+  // whether all have the same version. A number is the same on all ranks if its minimum and maximum (by its negation) are
+  // equal. This is the first message of a job, and ranks may have different versions. So it has these 16 numbers in all
+  // versions, for ever. The numbers from 9 on are not used and 0.
   const VersionVote vote = VoteOf(OwnVersion());
   std::array<int, 16> have = {mine.ok() ? 1 : 0, checks_reads ? 1 : 0, heals ? 1 : 0, declared, -declared};
   std::ranges::copy(vote, have.begin() + kVoteAt);
@@ -145,7 +145,7 @@ void Sets::Start() {
     Instance() = std::move(made);
     return;
   }
-  // Failed somewhere. Every rank has a communicator to free, in one of two places.
+  // A rank failed. Every rank has a communicator to free, in one of two places.
   if (!mine.ok()) Say("file sets cannot be protected", mine.message().c_str());
   if (made) {
     made.reset();  // frees `comm`
@@ -170,11 +170,11 @@ void Sets::Heal() {
   if (known.ok()) HealSets(*world_, patterns);
 }
 
-// A member that is closed after this stays at risk: Get() is null then.
+// A member that is closed after this stays at risk, because Get() is null then.
 void Sets::Finish() {
   if (!Instance()) return;
   Instance()->CommitPending();
-  // No rank waits for the drains of others.
+  // No rank waits for the drains of other ranks.
   Drains drains = std::move(Instance()->drains_);
   Instance().reset();
   drains.Finish(EnvironmentSettings().options);
@@ -190,9 +190,9 @@ Sets::~Sets() {
 
 // --------------------------------------------------------------------------------------------------- At sync and close
 
-// On rank 0. One failed member stops the commit, because parity needs all of them. If the files of some ranks are gone,
-// nothing is committed either. If the files of
-// all ranks are gone, the program has removed the set, and that is no failure.
+// Runs on rank 0. One failed member stops the commit, because parity needs all of them. If the files of some ranks are
+// gone, nothing is committed either. If the files of all ranks are gone, the program has removed the set; that is no
+// failure.
 Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes>& brought,
                                              const std::string& pattern) {
   std::set<int> gone;
@@ -211,8 +211,8 @@ Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes
   return EncodeRecord(Verdict(touched, pattern));
 }
 
-// This rank's own part, done before the meeting. If it fails, the rank still comes and says so, and nobody waits in
-// vain.
+// Prepares the part of this rank, before the meeting. After an error the rank still joins the meeting and reports the
+// error, so no rank waits for it.
 void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) {
   Part& part = mine.part;
   if (file.options.verify_writes) RestoreEnd(file);
@@ -221,9 +221,8 @@ void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) 
   Status local = file.failed;
   if (local.ok() && !data_safe) local = {Code::kIo, fmt::format("{}: its data could not be synced", file.path)};
   if (local.ok() && part.presence != Part::Presence::kThere) {
-    // A member that was renamed while it was open is no member any more, because the name is the rank. Its sidecar
-    // stays. It has parity that the others need, and an intent that says what was written. Its file is found by its
-    // stamp.
+    // A member that was renamed while it was open is no longer a member, because its name contains the rank. Its sidecar
+    // stays: it has parity that the others need, and an intent that covers the writes. The file is found by its stamp.
     mine.state = Arrival::State::kGone;
     if (part.presence == Part::Presence::kMoved) {
       SayOnce(file.options, Options::Log::kWarn, file.path, "moved",
@@ -247,7 +246,7 @@ void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) 
 Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
   const std::lock_guard lock(mutex_);
   Arrival mine;
-  // If it throws, this rank still comes and brings nothing, which DecideCommit takes for a failure.
+  // If Arrive throws, this rank still joins without a contribution, which DecideCommit treats as a failure.
   if (!NoThrow([&] { Arrive(file, moment, data_safe, mine); }).ok()) mine.state = Arrival::State::kFailed;
   const auto decide = [&](const std::vector<Rendezvous::Bytes>& brought) {
     return DecideCommit(brought, file.set->pattern);
@@ -255,11 +254,10 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
   const Rendezvous::Outcome met = rendezvous_.Meet(file.set->id, mine.bytes, file.options.timeout_seconds, decide);
   Status status = met.status;
   if (status.ok()) {
-    // If the decision cannot be decoded here, this rank goes on into the collective commit, where it expects the
-    // others.
+    // If the decision cannot be decoded here, this rank goes on into the collective commit, where the others wait for it.
     const auto verdict = DecodeRecord<Verdict>(met.decision);
     if (verdict.ok() && !verdict->first) {
-      // No rank wrote anything: the intent of the open is taken back, unless another handle may still write.
+      // No rank wrote anything: the intent of the open is cleared, unless another handle may still write.
       if (moment == Moment::kClose && !mine.part.open_elsewhere && mine.state == Arrival::State::kUntouched) {
         TakeIntentBack(file);
       }
@@ -271,9 +269,9 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
     if (status.ok()) {
       pending_.erase(file.set->id);
       status = CheckTogether(file, pattern, *committed);
-      // What was written again may be not committed.
+      // After kWriteFailed, rewritten blocks may be not committed.
       if (moment == Moment::kClose && !status.ok() && status.code() != Code::kWriteFailed) Remember(file);
-      Drain(file.options, file.path);  // of what was written again, too
+      Drain(file.options, file.path);  // also after blocks were written again
       return status;
     }
     if (rank() == 0) TellOfFailure(file.options, file.set->pattern, status, "set ");
@@ -281,9 +279,9 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
     TellOfFailedMeeting(file, moment, met);
   }
   Untake(file);
-  if (mine.part.open_elsewhere) Registry::Get().TouchWholeElsewhere(file);  // its commit must cover what this one wrote
-  // This includes a member that could not be protected since its open: the trouble may be over by then. And if it is
-  // not listed, MPI_Finalize would name this rank as missing.
+  if (mine.part.open_elsewhere) Registry::Get().TouchWholeElsewhere(file);  // its commit must cover these writes
+  // This includes a member that could not be protected since its open: that may be possible later. Without this entry,
+  // MPI_Finalize would name this rank as missing.
   if (moment == Moment::kClose && mine.state != Arrival::State::kGone) Remember(file);
   return status;
 }
@@ -295,7 +293,7 @@ void Sets::Remember(const OpenFile& file) {
                             start ? std::optional(MarkOf(start->intent)) : std::nullopt};
 }
 
-// Rank 0 speaks for all ranks. Another rank speaks only of what rank 0 cannot know.
+// Rank 0 reports for all ranks. Another rank reports only what rank 0 cannot know.
 void Sets::TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const {
   using Own = Rendezvous::Outcome::Own;
   if (rank() != 0 && met.own == Own::kNothing) return;
@@ -307,7 +305,7 @@ void Sets::TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendez
                   moment == Moment::kClose ? "close" : "sync", why));
 }
 
-// ProtectPatiently, for a set: a commit that left out the member of a rank would not be of the set that the program
+// ProtectPatiently for a set. A commit without the member of some rank would be another set than the one that the program
 // wrote.
 DatasetReport Sets::Protect(Attempt& attempt, const Status& prepared) {
   DatasetReport report = ProtectPatiently(*world_, attempt, prepared);
@@ -317,11 +315,11 @@ DatasetReport Sets::Protect(Attempt& attempt, const Status& prepared) {
   return report;
 }
 
-// All ranks have promised to stay, so the calls are collective over world_ from here on. No rank may return before the
-// last of them, whatever fails on it: a failure goes through `prepared`, which Protect agrees on.
+// All ranks have promised to stay, so from here on calls are collective over world_. No rank may return before the last of
+// them, even if it fails: a failure goes into `prepared`, on which Protect agrees.
 Result<Sets::Committed> Sets::CommitTogether(OpenFile& file, const Part& mine, const Status& prepared, const std::string& pattern) {
-  // Each rank gets the parts of all, so that all make the same request: which ranges of which member are touched, and
-  // which intents this program has set.
+  // Each rank gets the parts of all, so all make the same request: which ranges of which member are touched, and which
+  // intents this program has set.
   auto all = AllGatherRecords(*world_, mine);
   Attempt attempt;
   bool met_others = false;
@@ -336,17 +334,17 @@ Result<Sets::Committed> Sets::CommitTogether(OpenFile& file, const Part& mine, c
     attempt.request.own_intents = OwnIntents(parts);
     for (std::size_t r = 0; r < parts.size(); ++r) {
       Part& theirs = parts[r];
-      // Another handle of a member knows what it has written, and this one does not.
+      // Another handle of a member has written bytes that this handle does not know.
       theirs.cover_all |= theirs.open_elsewhere || MetOthers(theirs, *attempt.request.own_intents);
       if (r == rank()) met_others = MetOthers(theirs, *attempt.request.own_intents);
       if (!theirs.Touched() && !theirs.cover_all) continue;
-      // A size that changed counts as touched, but only if the rank touched anything.
+      // A change of size counts as touched only if the rank wrote anything.
       theirs.touched.Add(theirs.resized);
       theirs.touched.Clip(theirs.size);
       if (theirs.cover_all) theirs.touched.AddWhole();
       (*attempt.request.touched)[static_cast<std::uint32_t>(r)] = std::move(theirs.touched);
     }
-    // Other ranks may have come late: somebody may have written meanwhile.
+    // Other ranks may have come late, so another program may have written meanwhile.
     bool counts = mine.capture_counts && !met_others;
     if (counts && file.options.verify_writes) {
       const auto others = OthersWroteLast(file);
@@ -358,12 +356,12 @@ Result<Sets::Committed> Sets::CommitTogether(OpenFile& file, const Part& mine, c
   });
   DatasetReport report = Protect(attempt, ready);
   if (!report.status.ok()) return report.status;
-  // Each rank ends the epoch of its own member only.
+  // Each rank ends only the epoch of its own member.
   const auto stat = PosixFileSystem().Stat(file.path);
   EndEpoch(file, report.generation, stat.ok() ? stat->size : 0, met_others || report.kept_intents.contains(rank()));
   ExpectSameGeometry(file, report);
   if (file.usage) file.usage->NoteCommit(report);
-  // A rank without verify-writes has not looked at who wrote last.
+  // Without verify-writes, a rank has not checked who wrote last.
   const bool checked = report.captures_count && file.options.verify_writes;
   Written written{attempt.dataset, std::move(*attempt.request.touched), report.generation,
                   checked ? attempt.request.capture : nullptr};
@@ -378,8 +376,8 @@ void Sets::Drain(const Options& options, const std::string& path) {
   });
 }
 
-// For option verify-writes. Ranks may have different options, but all come here and agree on whether to check. The
-// commit stands whatever comes out.
+// Option verify-writes. The options of ranks may differ, but all ranks come here and agree on whether to check. The commit
+// stays valid, whatever is found.
 Status Sets::CheckTogether(OpenFile& file, const std::string& pattern, const Committed& committed) {
   const auto wanted = world_->AllReduceMax(file.options.verify_writes);
   if (!wanted.ok() || *wanted == 0) {
@@ -400,15 +398,15 @@ Status Sets::CheckTogether(OpenFile& file, const std::string& pattern, const Com
     if (file.usage) file.usage->NoteUncompared(uncompared.total());
     if (rank() == 0) TellOfCommit(file.options, committed.report, uncompared.total());
   };
-  // By std::cref, the std::function allocates nothing, so no rank can fail here alone.
+  // With std::cref, the std::function allocates nothing, so no rank can fail here alone.
   return CheckCommit({.fs = PosixFileSystem(), .comm = *world_, .options = file.options}, committed.written,
                      {file, std::cref(commit), std::cref(tell)});
 }
 
 // -------------------------------------------------------------------------------------------------------- At the end
 
-// The meeting at MPI_Finalize. If LZY_SET declares sets, all ranks come. Otherwise the ranks that opened a member come.
-// If some rank opened none, those that did wait for it until the time-out.
+// The meeting at MPI_Finalize. If LZY_SET declares sets, all ranks come. Otherwise the ranks that opened a member come. If
+// other ranks opened none, these ranks wait until the time-out.
 void Sets::CommitPending() {
   const std::lock_guard lock(mutex_);
   const Options& options = EnvironmentSettings().options;
@@ -416,10 +414,10 @@ void Sets::CommitPending() {
   const bool declared = !options.set.empty() && declared_alike_;
   if (size() == 1 ? pending_.empty() : !declared && !members_seen_) return;
   Rendezvous::Bytes mine;
-  // If this fails, the rank brings nothing, and DecidePending counts it as a rank without a member to commit.
+  // If this fails, the rank brings nothing, and DecidePending treats it as a rank without a member to commit.
   (void)NoThrow([&] { mine = ListPending(); });
   const auto decide = [this](const std::vector<Rendezvous::Bytes>& brought) { return DecidePending(brought); };
-  // Others may come straight from a close that waited for twice the time-out.
+  // Other ranks may come from a close in which they waited for twice the time-out.
   const double timeout = 3.0 * options.timeout_seconds;
   const Rendezvous::Outcome met = rendezvous_.Meet(kFinalMeeting, mine, timeout, decide);
   if (!met.status.ok()) {
@@ -437,19 +435,19 @@ void Sets::CommitPending() {
 }
 
 Rendezvous::Bytes Sets::ListPending() const {
-  // By id: a relative pattern leads to different absolute ones if the ranks have different working directories.
+  // Sets are identified by id: a relative pattern gives different absolute ones if the working directories of ranks differ.
   Named named;
   for (const auto& [id, member] : pending_) named.emplace(id, member.pattern);
   return EncodeRecord(named);
 }
 
-// On rank 0: the sets that every rank has a member of to commit. Of the others it says which ranks are missing. The map
-// is ordered by id, so all ranks commit the sets in the same order.
+// Runs on rank 0: returns the sets of which every rank has a member to commit. Reports the missing ranks of other sets. The
+// map is ordered by id, so all ranks commit the sets in the same order.
 Result<Rendezvous::Bytes> Sets::DecidePending(const std::vector<Rendezvous::Bytes>& brought) {
   std::map<std::string, std::pair<std::string, std::set<int>>> sets;
   for (std::size_t rank = 0; rank < brought.size(); ++rank) {
     const auto named = DecodeRecord<Named>(brought[rank]);
-    if (!named.ok()) continue;  // it brought nothing
+    if (!named.ok()) continue;  // the rank brought nothing
     for (const auto& [id, theirs] : *named) {
       auto& [pattern, ranks] = sets[id];
       if (pattern.empty()) pattern = theirs;
@@ -474,10 +472,10 @@ Result<Rendezvous::Bytes> Sets::DecidePending(const std::vector<Rendezvous::Byte
   return EncodeRecord(named);
 }
 
-// Collective over world_. What was touched is no longer known, so all of every member is committed. The intents that
-// were set by these ranks are exchanged, so that those of other programs are kept.
+// Collective over world_. The touched ranges are no longer known, so all members are committed completely. The ranks
+// exchange their intents, so that intents of other programs are kept.
 void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
-  // A rank without the member cannot happen after DecidePending; if it does, all ranks skip this set.
+  // After DecidePending, every rank has the member. If one does not, all ranks skip this set.
   const auto at = pending_.find(id);
   Part mine;
   const Status noted = NoThrow([&] {

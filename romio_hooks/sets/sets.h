@@ -1,12 +1,13 @@
 #pragma once
-// File sets: one file for each rank, opened on communicators of one rank, committed together (docs/design/commit.md "Sets").
+// File sets: one file for each rank, opened on communicators of one rank and committed together (docs/design/commit.md
+// "Sets").
 //
 // The hooks of sync and close call Commit for a member. The ranks first meet by messages (Rendezvous), because these
 // calls are local. If all have come, they commit the set in collective calls over a duplicate of MPI_COMM_WORLD. A set
 // that could not be committed at close is tried once more in MPI_Finalize.
 //
-// One object per process, which only Start makes. Its mutex allows one commit at a time, so a commit of one set waits
-// for that of another. If ranks close members of two sets in different orders, the time-out ends the wait.
+// Start makes the only object of a process. Its mutex allows one commit at a time, so the commit of one set waits for that
+// of another. If ranks close members of two sets in different orders, the time-out ends the wait.
 
 #include <mpi.h>
 
@@ -32,46 +33,45 @@ namespace lzy::hooks {
 
 class Sets {
  public:
-  /// Makes the object and its communicator. Collective over MPI_COMM_WORLD, in the hook of MPI_Init: that is the last
-  /// moment at which all ranks are known to make the same calls. The first open or close of a member is a local call.
-  /// There, duplicating MPI_COMM_WORLD could hang, and MPI_Comm_idup could come in another order on another rank. All
-  /// ranks have the object afterwards, or none.
+  /// Makes the object and its communicator. Collective over MPI_COMM_WORLD, in the hook of MPI_Init, the last moment at
+  /// which all ranks are known to make the same calls. Opening and closing a member are local calls. There, duplicating
+  /// MPI_COMM_WORLD could hang, and MPI_Comm_idup could come in different orders on different ranks. After Start all ranks
+  /// have the object, or none.
   static void Start();
-  /// Not ok if the ranks of MPI_COMM_WORLD run versions of lzy that do not understand each other. Start finds out, and tells
-  /// it. Then there is no object, and nothing of the layer may communicate.
+  /// Not ok if ranks of MPI_COMM_WORLD run versions of lzy that cannot communicate. Start finds out and reports this. Then
+  /// there is no object, and the layer sends no messages.
   static const Status& Versions();
   /// nullptr before Start, after Finish, if Start failed, and in programs that use only MPI sessions.
   static Sets* Get();
-  /// Whether the environment of every rank of MPI_COMM_WORLD asks for verify-reads.
+  /// True if the environment of every rank of MPI_COMM_WORLD asks for verify-reads.
   bool all_check_reads() const { return all_check_reads_; }
-  /// Whether the environments of all ranks declare the same sets (LZY_SET). If they do not, no set is made of them:
+  /// True if the environments of all ranks declare the same sets (LZY_SET). Otherwise no set is made from them, because
   /// some ranks would wait for others at every commit.
   bool declared_alike() const { return declared_alike_; }
   /// Restores damaged sets that the environment declares, if the environments of all ranks ask for it (option heal).
   /// Collective over MPI_COMM_WORLD, right after Start.
   void Heal();
-  /// At MPI_Finalize, before the real call: tries once more to commit what could not be committed at close, then frees
-  /// the communicator. Ranks that do not come to MPI_Finalize are waited for up to three times option timeout.
+  /// At MPI_Finalize, before the real call: tries again the commits that failed at close, then frees the communicator.
+  /// Waits up to three times option timeout for ranks that do not come to MPI_Finalize.
   static void Finish();
 
-  /// For Start only. Takes over `comm`; `world` has another one of the same ranks.
+  /// For Start only. Takes over `comm`. `world` is another communicator of the same ranks.
   Sets(MPI_Comm comm, std::unique_ptr<Communicator> world);
   ~Sets();
 
   std::uint32_t rank() const { return static_cast<std::uint32_t>(world_->rank()); }
   int size() const { return world_->size(); }
-  /// A member was opened here, so MPI_Finalize has to ask the other ranks about unfinished commits.
+  /// Call it when a member is opened: MPI_Finalize then asks the other ranks about unfinished commits.
   void NoteMember() { members_seen_ = true; }
 
-  /// Commits the set that has `file` as this rank's member. All ranks should call it; if one does not, the others
-  /// return kTimeout after at most twice option timeout. With kClose, the real close has returned. `data_safe`: the
-  /// program's own sync on this rank succeeded. An error leaves all members at risk, and this rank tries again at
-  /// MPI_Finalize if `moment` was kClose. Says on stderr what the user should know.
+  /// Commits the set that has `file` as this rank's member. All ranks should call it; if one does not, the others return
+  /// kTimeout after at most twice option timeout. With kClose, the real close has returned. `data_safe`: the program's own
+  /// sync on this rank succeeded. An error leaves all members at risk; if `moment` was kClose, this rank tries again at
+  /// MPI_Finalize. Writes messages for the user on stderr.
   Status Commit(OpenFile& file, Moment moment, bool data_safe);
 
  private:
-  /// A member of this rank whose commit at close failed. The OpenFile is gone by MPI_Finalize, so this has what is
-  /// needed.
+  /// A member of this rank whose commit at close failed. The OpenFile no longer exists at MPI_Finalize, so this has copies.
   struct Pending {
     std::string pattern;
     std::string path;
@@ -79,36 +79,36 @@ class Sets {
     std::optional<Intent> intent;
   };
 
-  /// What a member brings to a meeting, and what its rank keeps for the commit.
+  /// The contribution of a member to a meeting, and data that its rank keeps for the commit.
   struct Arrival;
-  /// Each rank before the meeting: fills in `mine`.
+  /// Each rank, before the meeting: fills in `mine`.
   void Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine);
-  /// Rank 0 in the meeting: an encoded Verdict, or why there can be no commit.
+  /// Rank 0, in the meeting: returns an encoded Verdict, or the reason why no commit is possible.
   static Result<Rendezvous::Bytes> DecideCommit(const std::vector<Rendezvous::Bytes>& brought,
                                                 const std::string& pattern);
-  /// What CommitTogether committed, for CheckTogether.
+  /// The result of CommitTogether, for CheckTogether.
   struct Committed {
     Written written;
     DatasetReport report;
   };
-  /// All ranks after the meeting, collective over world_. `prepared`: whether this rank is.
+  /// All ranks, after the meeting; collective over world_. `prepared`: status of this rank's preparation.
   Result<Committed> CommitTogether(OpenFile& file, const Part& mine, const Status& prepared, const std::string& pattern);
-  /// After a commit, if option drain names the member. Local.
+  /// After a commit: starts a drain if option drain names the member. Local.
   void Drain(const Options& options, const std::string& path);
-  /// Checks what was committed, and tells of the commit. What was captured must still be there.
+  /// Checks the committed data, and reports the commit. The capture must still exist.
   Status CheckTogether(OpenFile& file, const std::string& pattern, const Committed& committed);
-  /// For MPI_Finalize: the member is closed, and not committed.
+  /// Keeps a member for MPI_Finalize: it was closed without a commit.
   void Remember(const OpenFile& file);
   void TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const;
   DatasetReport Protect(Attempt& attempt, const Status& prepared);
-  /// At MPI_Finalize: a meeting in which each rank brings the list of its members (ListPending). Rank 0 decides which
-  /// sets are complete (DecidePending), and these are committed one after the other.
+  /// At MPI_Finalize: a meeting to which each rank brings the list of its members (ListPending). Rank 0 decides which sets
+  /// are complete (DecidePending). These are committed one after the other.
   void CommitPending();
   Rendezvous::Bytes ListPending() const;
   Result<Rendezvous::Bytes> DecidePending(const std::vector<Rendezvous::Bytes>& brought);
   void CommitPendingSet(const std::string& id, const std::string& pattern);
 
-  std::mutex mutex_;  // one commit at a time, whatever threads close members
+  std::mutex mutex_;  // allows one commit at a time, in whatever threads members are closed
   bool all_check_reads_ = false;
   bool all_heal_ = false;
   bool declared_alike_ = true;

@@ -10,19 +10,20 @@
 namespace lzy::hooks {
 namespace {
 
-// Whether a collective write of this rank is in the file when it returns, so that a later write comes after it. ROMIO ends
-// such a write with a reduction (ADIOI_GEN_WriteStridedColl). OMPIO does not promise it. verify-writes holds it to MPI's promise
-// that the later write counts.
+// True if a collective write of this rank is in the file when it returns, so that a later write comes after it. ROMIO ends
+// such a write with a reduction (ADIOI_GEN_WriteStridedColl). OMPIO does not promise this. With verify-writes, data are
+// checked against MPI's rule that the later write counts.
 #ifdef OPEN_MPI
 constexpr bool kWritesInOrder = false;
 #else
 constexpr bool kWritesInOrder = true;
 #endif
 
-// A write of so many bytes takes much longer than it takes to start a thread.
+// A write of at least this many bytes takes much longer than starting a thread.
 constexpr std::uint64_t kWorthAThread = 1u << 20;
 
-/// The geometry that a commit chooses for a file of `size` bytes. Of a member of a set, only hashes are captured.
+/// The geometry that a commit chooses for a file of `size` bytes. For a member of a set it has no parity: only hashes are
+/// captured.
 GeometryParameters GeometryOf(const OpenFile& file, std::uint64_t size) {
   Options options = file.options;
   options.parity = file.set ? 0 : file.expected.parity;
@@ -34,13 +35,13 @@ GeometryParameters GeometryOf(const OpenFile& file, std::uint64_t size) {
   return SharedGeometry(options, size);
 }
 
-/// Whether parity of a member is made of copies of what was written.
+/// True if parity of a member is made from copies of what was written.
 bool KeepsCopies(const OpenFile& file) {
   return file.set && file.expected.parity > 0 && !file.pages_stay;
 }
 
-/// What the next commit is expected to need. A file that is small so far, or new, may become large: then its unit is that
-/// of large files. A file that is large is taken to stay so. If it does not, the data are read back.
+/// The setup for the expected next commit. A file that is small so far, or new, may become large, so its unit is that of
+/// large files. A large file is expected to stay large. If it does not, the data are read back.
 CaptureSetup SetupFor(const OpenFile& file) {
   constexpr std::uint64_t kLarge = std::uint64_t{1} << 60;
   CaptureSetup setup;
@@ -50,7 +51,7 @@ CaptureSetup SetupFor(const OpenFile& file) {
   if (file.set) {
     setup.certain_from = 0;  // without rows there is no unit
   } else if (file.expected.by_servers) {
-    setup.certain_from = kSmallBlocksUpTo + 1;  // but for its blocks, the size does not matter
+    setup.certain_from = kSmallBlocksUpTo + 1;  // except for its blocks, the size does not matter
   } else if (file.expected.size < large) {
     setup.certain_from = large;
   } else {
@@ -68,16 +69,16 @@ CaptureSetup SetupFor(const OpenFile& file) {
   return setup;
 }
 
-/// Files that others may write at any time are not captured, nor those that are not protected. Nor, as a rule, are members
-/// of a set with parity: their bytes must be read for it, and what is read is hashed. They are captured if their copies
-/// save the reading, and with verify-writes, to be compared. The caller holds file.mutex.
+/// True if the file may be captured. Not if others may write it at any time, or if it is not protected. Members of a set
+/// with parity are usually not captured: their bytes must be read for parity, and are hashed when read. They are captured
+/// if copies avoid the reading, and with verify-writes, for the comparison. The caller holds file.mutex.
 bool MayCapture(const OpenFile& file) {
   const bool of_use = !file.set || file.expected.parity == 0 || KeepsCopies(file) || file.options.verify_writes;
   return file.options.capture && file.failed.ok() && of_use && !file.uncoordinated && !file.capture_void;
 }
 
-/// The capture of this epoch, made at its first use; null if nothing is to be captured. If it cannot be made, the epoch
-/// does without. The caller holds file.mutex.
+/// The capture of this epoch, made at its first use; null if nothing is captured, or if it cannot be made. The caller holds
+/// file.mutex.
 std::shared_ptr<Capture> CaptureOf(OpenFile& file) {
   if (!MayCapture(file)) return nullptr;
   if (file.capture) return file.capture;
@@ -93,14 +94,14 @@ std::shared_ptr<Capture> LockedCaptureOf(OpenFile& file) {
   return CaptureOf(file);
 }
 
-/// Whether a thread could have a core to itself. Makes the capture if there is none, because that counts the cores.
+/// True if a thread could have a core to itself. Makes the capture if there is none, because that counts the cores.
 bool HasSpareCore(OpenFile& file) {
   const std::lock_guard lock(file.mutex);
   return CaptureOf(file) && file.threads > 1;
 }
 
-/// Whether a write that fails returns an error code. With MPICH 5 it returns success if the program has an error
-/// handler of its own. Then nothing can be captured, since a failed write would count.
+/// True if a failed write returns an error code. MPICH 5 returns success if the program has an error handler of its own.
+/// Then nothing can be captured, because a failed write would count.
 bool CodesTell(MPI_File handle) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (handle == MPI_FILE_NULL || PMPI_File_get_errhandler(handle, &handler) != MPI_SUCCESS) return true;
@@ -126,7 +127,7 @@ void MissRanges(OpenFile& file, const std::vector<Interval>& ranges, Uncompared 
 WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& view, MPI_Offset position,
                            std::uint64_t bytes)
     : file_(file), view_(view), position_(position), bytes_(bytes) {
-  // MPI is asked without the lock, once in an epoch: other threads may write meanwhile, and MPI may wait.
+  // MPI is called without the lock, once in an epoch: other threads may write meanwhile, and MPI may wait.
   {
     std::unique_lock lock(file.mutex);
     if (!MayCapture(file)) return;
@@ -136,7 +137,7 @@ WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& vie
     lock.lock();
     file.codes_tell = tell;
     if (tell) capture_ = CaptureOf(file);
-    // Without other writes of this process under way, this one comes after all that were captured.
+    // If no other write of this process is under way, this one comes after all captured writes.
     const bool alone = !SeveralThreads() && file.writes_unconfirmed == 0 && !file.split_write;
     turn_ = alone ? ++file.writes_begun : 0;
   }
@@ -149,18 +150,17 @@ WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& vie
   try {
     known = source_->Open(call);
     if (!known && file.options.verify_writes) known = only_compare_ = source_->Open(call, UserBuffer::Belief::kDefined);
-  } catch (...) {  // its bounds overflow an offset
+  } catch (...) {  // bounds beyond the range of an offset
   }
-  // Without a source, Run still misses the ranges: something is written there.
+  // Without a source, Run still marks the ranges as missed, because they are written.
   if (!known) source_.reset();
 }
 
 WriteCapture::~WriteCapture() = default;
 WriteCapture::WriteCapture(WriteCapture&&) noexcept = default;
 
-// Walks along the data in stretches of bounded memory. A stretch in many small pieces, or with pieces that cannot be
-// read, is missed instead of captured. If the place of a stretch is not known, it could be anywhere, so the capture of the
-// whole epoch is void.
+// Processes the data in stretches of bounded memory. A stretch with many small pieces, or with pieces that cannot be read,
+// is missed. If the place of a stretch is not known, it could be anywhere, so the capture of the whole epoch is void.
 void WriteCapture::Run() {
   if (!capture_) return;
   DataWalk walk(view_, position_, bytes_, source_.get());
@@ -185,8 +185,8 @@ bool WriteCapture::Take(const std::vector<Interval>& ranges) {
 
 std::unique_ptr<CaptureBeside> CaptureBeside::Start(OpenFile& file, const DataCall& call, const View& view,
                                                     MPI_Offset position, std::uint64_t bytes) {
-  // CodesTell also means that the program has no error handler of its own. Such a handler might not return from the
-  // write, and the program might free the buffer while the thread still reads it.
+  // CodesTell also shows that the program has no error handler of its own. Such a handler might jump out of the write, and
+  // the program might free the buffer while the thread still reads it.
   if (bytes < kWorthAThread || !CodesTell(As<MPI_File>(call.fh)) || !HasSpareCore(file)) return nullptr;
   WriteCapture capture(file, call, view, position, bytes);
   if (!capture.capture() || !capture.KnowsBytes()) return nullptr;
@@ -218,7 +218,7 @@ CaptureBeside::~CaptureBeside() {
 // If the thread ran out of memory, parts of the write may be neither captured nor missed, so it counts as failed.
 void CaptureBeside::End(bool succeeded, const std::vector<Interval>* lost) {
   thread_.join();
-  if (lost != nullptr) LoseRanges(*file_, *lost);  // before a commit could take them for confirmed
+  if (lost != nullptr) LoseRanges(*file_, *lost);  // before a commit could treat them as confirmed
   Confirm(*file_, epoch_, (succeeded || lost != nullptr) && !failed_);
 }
 
@@ -255,7 +255,7 @@ void RestoreEnd(OpenFile& file) {
   const auto stat = PosixFileSystem().Stat(file.path);
   const auto size = file.comm->AllReduceMax(file.Leads() && stat.ok() ? stat->size : 0);
   const bool alone = !SeveralThreads() && !Registry::Get().IsOpenElsewhere(file);
-  // The largest number: this rank does not know.
+  // The largest number means that this rank does not know.
   std::uint64_t mine = kEverythingBehind;
   std::int64_t written = 0;
   {
@@ -270,14 +270,14 @@ void RestoreEnd(OpenFile& file) {
   const auto last = file.comm->AllReduceMax(static_cast<std::uint64_t>(written));
   if (!size.ok() || !end.ok() || !last.ok() || !file.Leads() || !stat.ok()) return;
   if (*end == kEverythingBehind || *end <= stat->size || static_cast<std::uint64_t>(stat->mtime_ns) > *last) return;
-  if (stat->inode != file.disk->inode || stat->device != file.disk->device) return;  // another file has the name
+  if (stat->inode != file.disk->inode || stat->device != file.disk->device) return;  // another file has the name now
   const auto out = PosixFileSystem().Open(file.path, OpenMode::kReadWrite);
   if (out.ok() && (*out)->Truncate(*end).ok()) NoteWriteTime(file);
 }
 
 void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded) {
   const std::lock_guard lock(file.mutex);
-  // A commit came first, found the write unconfirmed and did without captures. The counter is of another epoch now.
+  // A commit came first, found the write unconfirmed and did not use captures. The counter belongs to another epoch now.
   if (file.captures_taken != epoch) return;
   --file.writes_unconfirmed;
   if (!succeeded) VoidLockedCapture(file);
@@ -314,7 +314,7 @@ void VoidLockedCapture(OpenFile& file) {
   file.capture.reset();
 }
 
-// Also makes a capture if there is none yet: one without blocks says that this rank wrote nothing that is unknown.
+// Makes a capture if there is none: an empty capture says that this rank has no unknown writes.
 std::shared_ptr<Capture> TakeCapture(OpenFile& file) {
   auto capture = CaptureOf(file);
   file.capture.reset();
@@ -341,12 +341,12 @@ void ExpectSameGeometry(OpenFile& file, const DatasetReport& report) {
   const std::lock_guard lock(file.mutex);
   file.expected.parity = report.parity;
   file.expected.block_size = report.automatic_block_size ? kAutomaticBlockSize : report.block_size;
-  if (file.set) return;  // the rest is that of the whole set
+  if (file.set) return;  // the other fields are those of the whole set
   file.expected.group = report.group_size;
   file.expected.size = report.bytes;
   file.expected.by_servers = report.by_servers;
   if (file.expected.directories > 0) file.expected.directories = report.devices;
-  // The unit may come from an option of an earlier commit. If the options do not lead to it, ask for it directly.
+  // The unit may come from an option of an earlier commit. If the options do not give it, request it directly.
   if (GeometryOf(file, report.bytes).unit != report.unit) file.expected.stripe = report.unit;
 }
 

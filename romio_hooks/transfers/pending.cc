@@ -24,7 +24,7 @@ struct Pending {
   std::uint64_t number = 0;  // of all of them; 0: none
 };
 
-/// The list of pending requests. `number` tells two uses of one handle apart: between a look and a Take, MPI may have
+/// The list of pending requests. `number` distinguishes two uses of one handle: between WatchedOf and Take, MPI may have
 /// freed the handle and given it to another call.
 class PendingCalls {
  public:
@@ -34,7 +34,7 @@ class PendingCalls {
     return *all;
   }
 
-  /// False if the request was in the list already: the earlier one was completed out of sight. Its entry is replaced.
+  /// False if the request was in the list already, which means that the earlier one completed unseen. Replaces its entry.
   bool Insert(MPI_Request request, Pending call) {
     const std::lock_guard lock(mutex_);
     call.number = ++last_number_;
@@ -42,7 +42,7 @@ class PendingCalls {
     Count();
     return is_new;
   }
-  /// The number of the request; 0 if it is not in the list. A read is taken out, into `read`.
+  /// The number of the request; 0 if it is not in the list. Moves a read out of the list into `read`.
   std::uint64_t Watch(MPI_Request request, std::shared_ptr<UnfinishedRead>& read) {
     const std::lock_guard lock(mutex_);
     const auto at = calls_.find(request);
@@ -54,8 +54,8 @@ class PendingCalls {
     Count();
     return number;
   }
-  /// Takes the request out. Returns a Pending without a file if it is not there any more. This happens if one MPI
-  /// function calls another one that is wrapped too: both see the request, and the inner one settles it.
+  /// Removes and returns the request; a Pending without a file if it is no longer there. This happens if one MPI function
+  /// calls another wrapped function: both see the request, and the inner one handles it.
   Pending Take(MPI_Request request, std::uint64_t number) {
     const std::lock_guard lock(mutex_);
     const auto at = calls_.find(request);
@@ -74,13 +74,13 @@ class PendingCalls {
   std::uint64_t last_number_ = 0;
 };
 
-/// One of the requests of a completing call that is in the list.
+/// A listed request of a completing call.
 struct Watched {
   int place = 0;  // index in the call's array of requests
   MPI_Request request = MPI_REQUEST_NULL;
   std::uint64_t number = 0;
   /// A read is taken out of the list before the real call. If an error handler jumps out of that call, no entry is left
-  /// that points to the program's buffer. And another thread's call may get the handle as soon as it is free.
+  /// that points to the program's buffer. Another thread's call may get the handle as soon as it is free.
   std::shared_ptr<UnfinishedRead> read;
 };
 
@@ -112,7 +112,7 @@ MPI_Status* StatusOf(const Completion& call, int place) {
   return nullptr;
 }
 
-/// Ends the doubt about a captured write, one way or the other.
+/// Confirms a captured write, or voids the capture of its epoch.
 void SettleWrite(const Pending& write, bool succeeded) {
   const auto file = write.file.lock();
   if (!file) return;
@@ -129,7 +129,7 @@ std::span<MPI_Status> StatusesOf(const Completion& call) {
 
 int WatchRead(const void* request, std::shared_ptr<UnfinishedRead> read) {
   const MPI_Request made = *static_cast<const MPI_Request*>(request);
-  if (made == MPI_REQUEST_NULL) return read->Finish(MPI_SUCCESS, nullptr);  // it is done
+  if (made == MPI_REQUEST_NULL) return read->Finish(MPI_SUCCESS, nullptr);  // complete already
   (void)PendingCalls::Get().Insert(made, {std::move(read), {}, 0, 0, 0});
   return MPI_SUCCESS;
 }
@@ -154,7 +154,7 @@ bool IsWhole(const void* status, std::uint64_t bytes) {
 
 void BeginPending(OpenFile& file, const std::shared_ptr<Capture>& capture, const void* request, std::uint64_t bytes) {
   const MPI_Request made = *static_cast<const MPI_Request*>(request);
-  if (made == MPI_REQUEST_NULL) return VoidCapture(file);  // it is done, but nobody knows how much of it
+  if (made == MPI_REQUEST_NULL) return VoidCapture(file);  // complete already, with an unknown result
   const auto epoch = ExpectConfirmation(file, capture);
   if (!epoch) return;
   // If Insert throws, the write is never confirmed, and the epoch does without captures. If the handle was in the list
@@ -164,8 +164,8 @@ void BeginPending(OpenFile& file, const std::shared_ptr<Capture>& capture, const
 
 namespace {
 
-/// What became of a completing call, and of each of its requests. Calls for several requests tell the errors of each in
-/// its status, and return MPI_ERR_IN_STATUS; calls for one request return its code.
+/// The result of a completing call, and of each of its requests. Calls for several requests report errors in the statuses,
+/// and return MPI_ERR_IN_STATUS; calls for one request return its code.
 class Completed {
  public:
   Completed(const Completion& call, int code) : call_(call), code_(code) {
@@ -173,19 +173,19 @@ class Completed {
     in_statuses_ = several_ && code == MPI_ERR_IN_STATUS;
     told_ = call.statuses != nullptr && (code == MPI_SUCCESS || in_statuses_ || !several_);
   }
-  /// Done requests are MPI_REQUEST_NULL, except with MPI_Request_get_status, which leaves them and sets a flag.
+  /// Completed requests are MPI_REQUEST_NULL, except with MPI_Request_get_status, which keeps them and sets a flag.
   bool IsDone(const Watched& one) const {
     if (call_.outcome == Outcome::kUnknown) return false;
     if (call_.outcome == Outcome::kPeeked) return code_ == MPI_SUCCESS && *call_.some != 0;
     return static_cast<const MPI_Request*>(call_.requests)[one.place] == MPI_REQUEST_NULL;
   }
-  /// Null if the call has no status, or did not fill it in.
+  /// Null if the call has no status, or did not set it.
   MPI_Status* StatusFor(const Watched& one) const { return told_ ? StatusOf(call_, one.place) : nullptr; }
   int CodeFor(const MPI_Status* status) const { return in_statuses_ && status != nullptr ? status->MPI_ERROR : code_; }
 
-  /// Gives the request of `status` another code than MPI did, and the call the code that follows from all its requests.
-  /// MPI sets MPI_ERROR only if the call returns MPI_ERR_IN_STATUS. Before a status gets an error of ours, all are
-  /// cleared.
+  /// Replaces the code of the request of `status`, and the code of the call, which follows from all its requests. MPI sets
+  /// MPI_ERROR only if the call returns MPI_ERR_IN_STATUS. So all statuses are cleared before one of them gets an error of
+  /// the layer.
   void Correct(MPI_Status* status, int code) {
     if (!several_) {
       code_ = code;
@@ -210,8 +210,8 @@ class Completed {
 
 }  // namespace
 
-// Phases: find the requests that are in the list, and give the call statuses if the program wants none; the real call;
-// then each request that it completed. Whatever fails before the real call, the real call is made.
+// Phases: find the requests that are in the list, and provide statuses if the program wants none; make the real call;
+// handle each request that it completed. If anything fails before the real call, the real call is still made.
 int Complete(RealCall real, const Completion& call) {
   std::vector<Watched> watched;
   std::vector<MPI_Status> own;
@@ -222,7 +222,7 @@ int Complete(RealCall real, const Completion& call) {
       own.resize(static_cast<std::size_t>(call.count));
       *call.statuses = own.data();
     }
-  } catch (...) {  // no memory: writes stay in the list and unconfirmed
+  } catch (...) {  // out of memory: writes stay in the list and unconfirmed
     known = false;
   }
   Completed completed(call, real());
@@ -231,8 +231,8 @@ int Complete(RealCall real, const Completion& call) {
   for (const Watched& one : watched) {
     const bool done = completed.IsDone(one);
     if (one.read) {
-      // A read that is not done goes back into the list. One that the program gave up (MPI_Request_free) is forgotten:
-      // its end will not be seen.
+      // A read that is not complete goes back into the list. A read that the program gave up (MPI_Request_free) is
+      // forgotten: its end will not be seen.
       if (!done && call.outcome != Outcome::kUnknown) {
         (void)NoThrow([&] { PendingCalls::Get().Insert(one.request, {one.read, {}, 0, 0, 0}); });
         continue;

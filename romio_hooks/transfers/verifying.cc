@@ -36,12 +36,12 @@ class CheckedRead : public UnfinishedRead {
   Place place = Place::kExplicit;
   View view;
   UserBuffer buffer;
-  bool in_place = false;  ///< it is known where in the buffer the data are
-  bool told = true;       ///< the status tells how much was read
+  bool in_place = false;  ///< the place of each byte in the buffer is known
+  bool told = true;       ///< the status has the number of bytes read
   bool blocking = false;
   std::uint64_t bytes = 0;
   std::optional<MPI_Offset> position;  ///< in etypes
-  /// If the position is not known: the pointer before and after the call, in etypes. The data lie in between. -1: not
+  /// If the position is not known: the pointer before and after the call, in etypes; the data lie between them. -1: not
   /// known.
   MPI_Offset low = -1, high = -1;
   std::uint64_t seeks = 0;         ///< OpenFile::seeks_begun when the read began
@@ -51,8 +51,8 @@ class CheckedRead : public UnfinishedRead {
   MPI_Offset Etypes() const { return static_cast<MPI_Offset>(bytes / etype()); }
 };
 
-/// Where this rank's part of an ordered read begins, in etypes; none if MPI does not tell. Each part begins where that
-/// of the previous rank ends. Rank 0 asks for the pointer after the all-gather: then all ranks have come to the call,
+/// Position of this rank's part of an ordered read, in etypes; nullopt if MPI does not report it. Each part begins where
+/// that of the previous rank ends. Rank 0 asks for the pointer after the all-gather: then all ranks have come to the call,
 /// and no earlier call can still move it. Collective over the file's communicator.
 std::optional<MPI_Offset> OrderedPosition(const CheckedRead& read) {
   Communicator& comm = *read.file->comm;
@@ -70,7 +70,7 @@ std::uint64_t SeeksOf(OpenFile& file, bool& under_way) {
   return file.seeks_begun;
 }
 
-/// Finds out everything that must be known before the read. Null if the read cannot be checked, or has no data.
+/// Collects everything that must be known before the read. Null if the read cannot be checked, or has no data.
 std::shared_ptr<CheckedRead> Begin(const DataCall& call, const std::shared_ptr<OpenFile>& file) {
   auto read = std::make_shared<CheckedRead>();
   read->file = file;
@@ -89,7 +89,7 @@ std::shared_ptr<CheckedRead> Begin(const DataCall& call, const std::shared_ptr<O
     read->position = OrderedPosition(*read);
   } else if (call.place == Place::kExplicit) {
     read->position = call.offset;
-  } else if (file->sequential) {  // MPI does not tell positions then
+  } else if (file->sequential) {  // MPI reports no positions
     SayOnce(file->options, Options::Log::kWarn, file->path, "sequential",
             fmt::format("{}: verify-reads: what is read in MPI_MODE_SEQUENTIAL is not checked", file->path));
     return nullptr;
@@ -105,14 +105,14 @@ std::shared_ptr<CheckedRead> Begin(const DataCall& call, const std::shared_ptr<O
   if (read->bytes == 0) return nullptr;
   try {
     read->in_place = read->buffer.Open(call, UserBuffer::Belief::kUndoubted);
-  } catch (...) {  // its bounds overflow an offset
+  } catch (...) {  // bounds beyond the range of an offset
   }
   return read;
 }
 
 /// For a read without a known position: asks for the pointer again. MPI moves it when the read begins. If it moved by
-/// just the size of this read, nobody else moved it, and the position is known. A seek meanwhile makes both ends
-/// worthless.
+/// exactly the size of this read, nobody else moved it, and the position is known. If a seek came between, both positions
+/// are useless.
 void LocateAfter(CheckedRead& read) {
   if (read.position || read.low < 0) return;
   bool under_way = false;
@@ -125,8 +125,8 @@ void LocateAfter(CheckedRead& read) {
   }
 }
 
-/// Checks bytes [first, last) of the data, and puts right what is damaged. `unread`: MPI did not read them, so the
-/// buffer has something else, and all of it must be filled in. Precondition: the position is known.
+/// Checks bytes [first, last) of the data, and corrects damaged ones. `unread`: MPI did not read them, so the buffer has
+/// other bytes, and all of it must be filled in. Precondition: the position is known.
 ReadVerdict CheckData(CheckedRead& read, std::uint64_t first, std::uint64_t last, bool unread) {
   ReadVerdict verdict;
   ReadCheck& check = *read.file->check;
@@ -161,8 +161,8 @@ ReadVerdict CheckData(CheckedRead& read, std::uint64_t first, std::uint64_t last
   return verdict;
 }
 
-/// How many bytes of data the read should have got: the first `got`, and those behind them that were in the file at its
-/// last commit. A file that was cut by damage gives less.
+/// Number of data bytes that the read should have got: the first `got`, and those behind them that were in the file at its
+/// last commit. If damage made the file shorter, the read got less.
 std::uint64_t BytesThatShouldBeThere(CheckedRead& read, std::uint64_t got) {
   const std::uint64_t committed = read.file->check->CommittedSize();
   std::uint64_t there = got;
@@ -176,8 +176,8 @@ std::uint64_t BytesThatShouldBeThere(CheckedRead& read, std::uint64_t got) {
   return std::min(there, read.bytes);
 }
 
-/// Whether another process has mended the file since the read began, or is doing so. A repair changes the ctime and
-/// puts the mtime back; while it runs, its intent is in the sidecar.
+/// True if another process has repaired the file since the read began, or is repairing it. A repair changes the ctime and
+/// restores the mtime; while it runs, its intent is in the sidecar.
 bool MendedSince(const CheckedRead& read) {
   const auto now = PosixFileSystem().Stat(read.file->path);
   if (!read.before || !now.ok() || now->inode != read.before->inode || now->ctime_ns == read.before->ctime_ns) return false;
@@ -186,9 +186,8 @@ bool MendedSince(const CheckedRead& read) {
   return peek && peek->repairing;
 }
 
-/// For a read somewhere between two positions: checks everything in between on disk, not in the buffer. If another
-/// process mended it meanwhile, the disk is right now, but the buffer may have the bytes from before. That is an error,
-/// too.
+/// For a read somewhere between two positions: checks everything between them on disk, not in the buffer. If another
+/// process repaired it meanwhile, the disk is right now, but the buffer may have the old bytes. That is an error, too.
 ReadVerdict CheckSomewhere(CheckedRead& read) {
   const auto ranges = read.view.Ranges(read.low, static_cast<std::uint64_t>(read.high - read.low) * read.etype(),
                                        kMostTouched);
@@ -205,7 +204,7 @@ ReadVerdict CheckSomewhere(CheckedRead& read) {
   return verdict;
 }
 
-/// Says what was found on stderr. What leads to an error is said by LostCode.
+/// Reports the findings on stderr, except those that LostCode reports.
 void Tell(const CheckedRead& read, const ReadVerdict& verdict) {
   const std::string& path = read.file->path;
   if (verdict.healed > 0) {
@@ -238,13 +237,13 @@ void Tell(const CheckedRead& read, const ReadVerdict& verdict) {
   }
 }
 
-/// Calls the file's error handler for an error that the program has not heard of, and returns the code.
+/// Calls the file's error handler for an error that it has not got yet, and returns the code.
 int Raise(const CheckedRead& read, int code) {
   PMPI_File_call_errhandler(As<MPI_File>(read.handle), code);
   return code;
 }
 
-/// A code of our own for data that are damaged and cannot be rebuilt; its string names the file and the bytes.
+/// An error code of the layer for damaged data that cannot be rebuilt; its string names the file and the bytes.
 int LostCode(const CheckedRead& read, const ReadVerdict& verdict) {
   const std::string text =
       fmt::format("{}: bytes {} to {} are damaged: {}; lzy-verify shows more, lzy-restore repairs what can be repaired", read.file->path,
@@ -270,10 +269,10 @@ bool IsIoError(int code) {
   return PMPI_Error_class(code, &error_class) == MPI_SUCCESS && error_class == MPI_ERR_IO;
 }
 
-/// Checks a read that is done, and returns its code for the program. `lost`: the code is one of our own, and the error
-/// handler has not been called. Reads that failed are looked at only if it was an I/O error, perhaps a bad sector.
+/// Checks a completed read, and returns its code for the program. Sets `lost` if the code is one of the layer's, and the
+/// error handler has not been called. Checks failed reads only after an I/O error, which may be a bad sector.
 int CheckedCode(CheckedRead& read, int code, void* status, bool& lost) {
-  // In an epoch of this process, the committed hashes say nothing about what it has written since.
+  // In an epoch of this process, the committed hashes do not cover data that it has written since the last commit.
   if (read.file->disk && read.file->disk->epoch_open.load()) return code;
   const bool whole_etypes = read.bytes % read.etype() == 0;
   if (code != MPI_SUCCESS && (!read.position || !IsIoError(code) || !read.in_place || !whole_etypes)) return code;
@@ -284,13 +283,13 @@ int CheckedCode(CheckedRead& read, int code, void* status, bool& lost) {
   } else {
     const std::uint64_t got = BytesRead(read, code, status);
     if (got > 0) verdict = CheckData(read, 0, got, /*unread=*/false);
-    // A damaged file may be too short, and a bad sector gives no bytes. What should have been there is rebuilt into the
-    // buffer, from the last whole etype on.
+    // A damaged file may be too short, and a bad sector gives no bytes. The missing bytes are rebuilt into the buffer, from
+    // the last whole etype on.
     const std::uint64_t from = got / read.etype() * read.etype();
     const std::uint64_t should = from < read.bytes && read.in_place ? BytesThatShouldBeThere(read, from) : 0;
     if (should > got && read.buffer.IsWritable(should)) {
       const ReadVerdict rest = CheckData(read, from, should, /*unread=*/true);
-      // A failed read becomes a success only if damage was found and healed. Otherwise it failed for another reason.
+      // A failed read becomes a success only if damage was found and healed. Otherwise the failure had another reason.
       if (rest.as_committed && (code == MPI_SUCCESS || rest.healed > 0)) {
         if (status != nullptr) {
           PMPI_Status_set_elements_x(static_cast<MPI_Status*>(status), MPI_BYTE, static_cast<MPI_Count>(should));
@@ -344,7 +343,7 @@ int ReadChecked(RealCall real, const DataCall& call, const std::shared_ptr<OpenF
   const bool untold = quiet && quiet->End();
   Guarded("MPI_File_read", [&] { LocateAfter(*read); });
   const int result = read->Finish(code, *call.status);
-  // The error stands, so the program's handler must hear of it after all.
+  // The error remains, so the program's handler must be called.
   if (result == code && code != MPI_SUCCESS && untold) Raise(*read, code);
   if (code == MPI_SUCCESS && read->position && BytesRead(*read, code, *call.status) == read->bytes) {
     KeepOwnPosition(*file, call, *read->position, read->bytes, read->etype());

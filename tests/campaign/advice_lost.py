@@ -966,7 +966,7 @@ class Ranks(Lost):
         self.world.protect("'s.%r'")
         self.world.must("mkdir x && mv s.1 .LZY.s.1 x/")
         done, = self.judge("lzy-verify .", codes=[1])
-        self.assertIn("move it back: mv -n x/s.1 x/.LZY.s.1 ./", done.text)
+        self.assertIn("move it back: mv -n x/s.1 s.1 && mv -n x/.LZY.s.1 .LZY.s.1", done.text)
         self.assertNotIn("x/s.%r: damaged", done.text)
         self.world.must("mv -n x/s.1 x/.LZY.s.1 ./")
         self.intact("lzy-verify .")
@@ -1201,6 +1201,167 @@ class Advised(Lost):
             done = world.run(f"{tool} f", env={"LD_PRELOAD": library, "BAD_SECTORS": bad})
             self.assertEqual(done.code, 6, world.story())
             self.assertNotIn("lzy-protect", done.text)
+
+
+class Members(Lost):
+    """Members of sets that were moved among those of other sets, or to other directories."""
+
+    def two_sets(self):
+        """b/s.%r is newer and smaller than a/s.%r, and lends it a member."""
+        world = self.world
+        self.files([f"a/s.{rank}" for rank in range(3)], 9000)
+        world.protect("'a/s.%r'")
+        self.files(["b/s.0", "b/s.1"], 9000)
+        world.protect("'b/s.%r'")
+        world.must("mv b/s.1 b/.LZY.s.1 a/")
+
+    def test_a_newer_member_that_was_moved_here_makes_no_other_set_of_this_one(self):
+        world = self.world
+        self.two_sets()
+        for command in ("lzy-verify .", "lzy-verify --catalog off .", "lzy-verify 'a/s.%r'", "lzy-scrub .", "lzy-verify --repair .",
+                        "lzy-restore 'a/s.%r'", "lzy-protect .", "lzy-protect 'a/s.%r'"):
+            done = world.run(command)
+            self.assertIn("a/s.%r: damaged: ", done.text)
+            self.assertIn("(set of 3 files", done.text, world.story())
+            self.assertNotIn("left over", done.text, world.story())
+        self.assertIn("members of two sets are mixed here", world.run("lzy-verify 'a/s.%r'").text, world.story())
+        self.assertNotIn("lzy-protect a/s.%r", world.run("lzy-verify .").text, world.story())
+        world.must("mv a/s.1 a/.LZY.s.1 b/")
+        self.judge("lzy-restore 'a/s.%r'", "lzy-verify .", codes=[0, 0])
+
+    def test_an_older_member_that_was_put_back_is_of_the_older_set(self):
+        """Nothing is elsewhere: the newer set counts, as before."""
+        world = self.world
+        self.files([f"a/s.{rank}" for rank in range(3)], 9000)
+        world.protect("'a/s.%r'")
+        world.must("cp -p a/s.0 a/.LZY.s.0 ..")
+        self.files(["new/s.0", "new/s.1"], 9000)
+        world.must("lzy-protect -q --catalog off 'new/s.%r' && mv -f new/s.? new/.LZY.s.? a && rmdir new && mv ../s.0 ../.LZY.s.0 a")
+        self.assertIn("a/s.%r: damaged: what was edited must be committed first (set of 2 files", world.run("lzy-verify 'a/s.%r'").text, world.story())
+
+    def test_rot_in_members_that_other_directories_have_now_is_not_committed(self):
+        world = self.world
+        for also_sidecars in (False, True):
+            names = [f"d{rank}/s" for rank in range(5)]
+            for number, name in enumerate(names):
+                self.files([name], 9000, LONG_AGO + number * SECOND)
+            world.protect("--parity 2 'd%r/s'")
+            before = world.files()
+            self.swap(names[1], names[3], also_sidecars)
+            for name in (names[1], names[3]):
+                world.flip(name, 100)
+            rotten = world.files()
+            for command in ("lzy-protect 'd%r/s'", "lzy-protect .", "lzy-protect 'd%r/s'"):
+                self.assertEqual(world.run(command).code, 9, world.story())
+            done = world.run("lzy-verify .")
+            self.assertEqual(done.code, 9, world.story())
+            self.assertIn("it is the file that was 'd3/s' at the last commit", done.text)
+            self.assertEqual(world.files(), rotten)
+            self.swap(names[1], names[3])
+            self.judge("lzy-verify --repair .", "lzy-verify .", codes=[0, 0])
+            self.assertEqual(world.files(), before)
+            world.must("rm -r d?")
+
+    def test_rot_in_a_member_that_was_moved_over_a_file_is_not_committed(self):
+        world = self.world
+        self.files([f"a/s.{rank}" for rank in range(4)], 9000)
+        self.files(["b/f"], 300, LONG_AGO + SECOND)
+        world.protect("'a/s.%r' b/f")
+        world.must("mv a/s.1 b/f")
+        world.flip("b/f", 100)
+        for command in ("lzy-protect .", "lzy-protect b/f"):
+            self.assertNotEqual(world.run(command).code, 0, world.story())
+        self.assertIn("a/s.1' at the last commit", world.run("lzy-verify b/f").text, world.story())
+        world.must("mv b/f a/s.1")
+        self.judge("lzy-verify --repair 'a/s.%r'", "lzy-restore b/f", "lzy-verify .", codes=[0, 0, 0])
+
+    def test_an_empty_file_in_the_place_of_a_member_is_kept(self):
+        world = self.world
+        for also_sidecar in (False, True):
+            self.files([f"s.{rank}" for rank in range(3)], 9000)
+            self.files(["f"], 300)
+            self.files(["e", "g"], 0)
+            world.protect("'s.%r' f")
+            before = world.files()
+            world.must("mv e s.1 && mv g f" + (" && rm .LZY.s.1" if also_sidecar else ""))
+            done, _ = self.judge("lzy-restore .", "lzy-verify .", codes=[0, 0])
+            self.assertIn("that is kept as s.1.replaced", done.text)
+            self.assertIn("f: it was empty, and it may be another file; that is kept as f.replaced", done.text)
+            del before["e"], before["g"]
+            empty = hash_of(b"")
+            self.assertEqual(world.files(), {**before, "s.1.replaced": empty, "f.replaced": empty})
+            world.must("rm -f * .LZY*")
+
+    def test_a_file_that_was_cut_to_nothing_leaves_no_file_behind(self):
+        world = self.world
+        self.files([f"s.{rank}" for rank in range(3)], 9000)
+        world.protect("'s.%r'")
+        before = world.files()
+        world.must("touch -r s.1 then && truncate -s 0 s.1 && touch -r then s.1 && rm then")
+        self.judge("lzy-restore 's.%r'", "lzy-verify .", codes=[0, 0])
+        self.assertEqual(world.files(), before)
+
+    def test_of_two_halves_of_a_set_the_one_that_stayed_is_the_set(self):
+        world = self.world
+        for stayed, moved in (("a", "b"), ("b", "a")):
+            self.files([f"{stayed}/s.{rank}" for rank in range(4)], 9000)
+            world.protect(f"'{stayed}/s.%r'")
+            before = world.files()
+            world.must(f"mkdir {moved} && mv {stayed}/s.[01] {stayed}/.LZY.s.[01] {moved}")
+            for command in ("lzy-verify --catalog off .", "lzy-verify .", f"lzy-verify {moved}"):
+                done = world.run(command)
+                self.assertNotIn(f"{moved}/s.%r", done.text, world.story())
+                for rank in range(2):
+                    self.assertRegex(done.text, rf"mv -n {moved}/s\.{rank} \S*{stayed}/s\.{rank} && mv -n {moved}/\.LZY\.s\.{rank} ", world.story())
+            self.judge("lzy-restore .", "lzy-protect .", "lzy-scrub --repair .")
+            for step in re.findall(r": (mv -n .*)", world.run("lzy-verify .").text):
+                world.must(step)
+            self.judge("lzy-verify .", codes=[0])
+            self.assertEqual(world.files(), before)
+            world.must("rm -rf a b && lzy-verify -q . ; lzy-status --forget .")
+
+    def test_what_protect_refuses_is_not_advised(self):
+        """Two sets exchanged their names; two sets exchanged members."""
+        world = self.world
+        names = [f"{directory}/{name}.{rank}" for directory, name in (("a", "s"), ("a", "n"), ("b", "s")) for rank in range(3)]
+        for exchange in (("a/s.{}", "a/n.{}", (0, 1, 2), False), ("a/s.{}", "b/s.{}", (1,), True)):
+            self.files(names, 9000)
+            world.protect("'a/s.%r' 'a/n.%r' 'b/s.%r'")
+            one, other, ranks, also_sidecars = exchange
+            for rank in ranks:
+                self.swap(one.format(rank), other.format(rank), also_sidecars)
+            for command in ("lzy-verify .", "lzy-scrub .", "lzy-verify --repair .", "lzy-restore .", "lzy-status"):
+                done = world.run(command)
+                steps = [step for step in next_steps(done.text) if step.startswith("lzy-protect ")]
+                self.assertTrue(steps, world.story())
+                self.assertEqual([step for step in steps if "--force" not in step], [], world.story())
+            world.must("rm -r a b && lzy-verify -q . ; lzy-status --forget .")
+
+    def test_a_set_whose_members_are_told_of_one_by_one_is_none_any_more(self):
+        """Half of a set has the names of another one. Once the sidecars are under the names of their files, no set is found."""
+        world = self.world
+        names = [f"ck.0.{rank}" for rank in range(6)] + [f"ck.1.{rank}" for rank in range(3)]
+        for number, name in enumerate(names):
+            self.files([name], 3000, LONG_AGO + number * SECOND)
+        world.protect("'ck.0.%r' 'ck.1.%r'")
+        for rank in range(3):
+            self.swap(f"ck.0.{rank}", f"ck.1.{rank}")
+        world.run("lzy-verify . ; lzy-verify --repair .")
+        verify, status = world.run("lzy-verify ."), world.run("lzy-status")
+        self.assertEqual((verify.code, status.code), (4, 4), world.story())
+        self.assertNotIn("beyond repair", status.text, world.story())
+
+    def test_a_member_whose_sidecar_came_back_is_no_file_of_its_own_any_more(self):
+        """lzy-status went on to advise a commit that did nothing."""
+        world = self.world
+        self.files(["i.dat", "n.0", "n.1", "n.2"], 9000)
+        world.protect("'n.%r' i.dat")
+        self.swap(".LZY.n.0", ".LZY.i.dat")
+        world.must("cp -r . ../kept && find . -mindepth 1 -delete && cp -r ../kept/. . && rm -rf ../kept")
+        self.assertIn("n.0: stale", world.run("lzy-verify .").text)
+        world.must("lzy-verify --repair 'n.%r'")
+        self.assertNotIn("n.0: ", world.run("lzy-status").text, world.story())
+        self.judge("lzy-verify --repair .", "lzy-status", codes=[0, 0])
 
 
 class Told(Lost):
@@ -1526,6 +1687,159 @@ class Told(Lost):
         done = world.run("lzy-restore --from '../replica/s.%r' 's.%r'")
         self.assertIn("it cannot be undone", done.text)
         self.assertIn("it cannot be undone", world.run("lzy-verify .").text)
+
+
+class Left(Lost):
+    """What is left when sidecars go to other files or are not needed, and what is said of it."""
+
+    def older_and_newer(self, parity, older=4, newer=2):
+        """A set of fewer members was committed where a larger one was; of that one, the sidecars of the members that are gone are left."""
+        world = self.world
+        self.files([f"d d/c.{rank}" for rank in range(older)])
+        world.protect(f"--parity {parity} 'd d/c.%r'")
+        left = " ".join(f".LZY.c.{rank}" for rank in range(newer, older))
+        world.must(f"mkdir kept && cd 'd d' && mv {left} ../kept && rm c.* .LZY.c.*")
+        self.files([f"d d/c.{rank}" for rank in range(newer)])
+        world.protect("'d d/c.%r'")
+        world.must("mv kept/.LZY.c.* 'd d' && rmdir kept")
+
+    def test_the_sidecar_of_a_member_of_an_older_set_can_be_removed_by_the_command_that_is_printed(self):
+        self.older_and_newer(parity=1)
+        self.assertEqual(next_steps(self.world.run("lzy-verify 'd d/c.3'").text), ["lzy-info --prune 'd d'"])
+        self.follow("lzy-verify 'd d/c.3'")
+        self.assertFalse(os.path.exists(self.world.path("d d/.LZY.c.3")))
+        self.judge("lzy-verify 'd d'", codes=[0])
+
+    def test_sidecars_that_can_restore_an_older_set_are_not_to_be_removed_with_those_of_the_newer_one(self):
+        world = self.world
+        self.older_and_newer(parity=2)
+        done = world.run("lzy-verify 'd d/c.3'")
+        self.assertEqual((done.code, next_steps(done.text)), (4, []), world.story())
+        self.assertIn("'d d/.LZY.c.3' may still restore the older set", done.text)
+        for command in ("lzy-info 'd d'", "lzy-info --prune 'd d'"):
+            listed = world.run(command).text
+            self.assertIn("d d/.LZY.c.3: orphan: its file is gone, but can be rebuilt from it; another set has its name", listed)
+            self.assertNotIn("--remove", listed)
+        world.must("mkdir newer && mv 'd d/'c.? 'd d/.LZY.c.0' 'd d/.LZY.c.1' newer")
+        self.judge("lzy-restore 'd d/c.%r'", codes=[2])  # two sidecars of four, so two members are lost; nothing else is touched
+
+    def test_what_gives_a_sidecar_to_another_file_says_that_nothing_protects_the_first(self):
+        """After a rotation and a backup. Until then, the new file was taken for an edit of the old one."""
+        world = self.world
+        self.files(["f", "g", "h"], 9000)
+        world.protect("f g h")
+        world.must("mv h f && mv g h")
+        world.write_random("g", 300)
+        world.must("tar cf ../t.tar . && find . -mindepth 1 -delete && tar xf ../t.tar && rm ../t.tar")
+        oracle = Oracle(world)
+        self.assertEqual(next_steps(oracle.run("lzy-verify g").text)[0], "lzy-protect g")
+        done = oracle.run("lzy-protect h")
+        self.assertEqual(done.code, 4, world.story())
+        self.assertIn("h: protected", done.text)
+        self.assertIn("g: it is not protected any more: by its content, the sidecar of that name is that of 'h'", done.text)
+        self.assertEqual(next_steps(done.text), ["lzy-protect g"])
+        self.judge("lzy-protect g", "lzy-verify --all .", codes=[0, 0])
+
+    def test_a_file_that_the_same_command_protects_is_not_told_of(self):
+        world = self.world
+        self.files(["f", "g", "h"], 9000)
+        world.protect("f g h")
+        world.must("mv h f && mv g h")
+        world.write_random("g", 300)
+        world.must("tar cf ../t.tar . && find . -mindepth 1 -delete && tar xf ../t.tar && rm ../t.tar")
+        done, _ = self.judge("lzy-protect h g f", "lzy-verify --all .", codes=[0, 0])
+        self.assertNotIn("any more", done.text)
+
+    def test_a_member_that_has_the_name_of_a_file_whose_sidecar_went_to_another(self):
+        world = self.world
+        self.files(["f", "k", *(f"ck.{rank}" for rank in range(4))])
+        world.protect("f k 'ck.%r'")
+        world.must("mv k f && mv ck.1 k")
+        done, _ = self.judge("lzy-protect f", "lzy-verify f", codes=[4, 0])
+        self.assertIn("k: it is not protected any more", done.text)
+
+    def test_a_link_to_a_file_does_not_take_its_sidecar(self):
+        world = self.world
+        self.files(["g", "i", *(f"p.{rank}" for rank in range(4))])
+        world.protect("g i 'p.%r'")
+        world.must("ln -f g i && mv .LZY.p.3 between && mv .LZY.g .LZY.p.3 && mv between .LZY.g")
+        done, *_ = self.judge("lzy-verify i", "lzy-protect i", "lzy-verify g")
+        self.assertNotIn("to give it the right name", done.text)
+        self.assertEqual(world.run("lzy-verify g").code, 0, world.story())
+
+    def test_a_member_that_was_renamed_alone_leaves_its_parity_to_the_set(self):
+        """A repair of the file under its new name took the sidecar along. So a second member that was lost was beyond repair."""
+        world = self.world
+        for rename in ("mv s.0 s.0.real", "mv s.0 s.0.real && ln -s s.0.real s.0"):
+            names = [f"s.{rank}" for rank in range(3)]
+            self.files(names)
+            world.protect("'s.%r'")
+            before = {name: world.read(name) for name in names}
+            world.must(f"{rename} && rm s.2")
+            for command in ("lzy-verify --repair s.0.real", "lzy-verify --repair .", "lzy-restore s.0.real"):
+                world.run(command)
+                self.assertIn("s.%r: damaged, repairable", world.run("lzy-verify .").text)
+            world.must("rm -f s.0 && lzy-restore 's.%r'")
+            self.assertEqual({name: world.read(name) for name in names}, before)
+            world.must("rm s.* .LZY.s.*")
+
+    def nodes(self):
+        world = self.world
+        names = [f"b/node{rank}/state" for rank in range(3)]
+        self.files(["b/k", *names])
+        world.protect("b/k 'b/node%r/state'")
+        return {name: world.read(name) for name in ["b/k", *names]}
+
+    def test_a_member_that_left_its_directory_is_moved_back_to_where_it_was(self):
+        world = self.world
+        before = self.nodes()
+        for moves, back in (("mv b/node1/state b/m", r"(mv -n \S*b/m b/node1/state)"),
+                            ("mv b/node1/state b/m && mv b/node1/.LZY.state b/.LZY.m", r"rename it back: (mv -n b/m b/node1/state && mv -n \S* \S*);"),
+                            ("mv b/node1/state b/node1/m", r"rename it back: (mv -n b/node1/m b/node1/state);")):
+            world.must(moves)
+            world.must(re.search(back, world.run("lzy-verify .").text).group(1))
+            self.judge("lzy-verify .", codes=[0])
+        self.assertEqual({name: world.read(name) for name in before}, before)
+
+    def test_a_file_that_exchanged_its_sidecar_with_a_member_is_not_damaged(self):
+        """It was to be given the name b/state, which nothing ever had."""
+        world = self.world
+        before = self.nodes()
+        world.must("mv b/.LZY.k between && mv b/node1/.LZY.state b/.LZY.k && mv between b/node1/.LZY.state")
+        text = world.run("lzy-verify .").text
+        self.assertNotIn("and is damaged", text)
+        world.must(re.search(r"To give it its own: (mv .*)", text).group(1))
+        self.judge("lzy-verify .", codes=[0])
+        self.assertEqual({name: world.read(name) for name in before}, before)
+
+    def test_a_sidecar_of_a_set_in_another_directory_makes_no_set_there(self):
+        """It said that all members of other/node%r/state are lost, which never was, and that a replica or a salvage is needed."""
+        world = self.world
+        self.files([f"b/node{rank}/state" for rank in range(3)])
+        world.protect("'b/node%r/state'")
+        world.must("mkdir other && cp -p b/node0/.LZY.state other/.LZY.x")
+        done, = self.judge("lzy-verify .", codes=[4])
+        self.assertIn("other/x: its sidecar is that of member 0 of the set b/node%r/state, which is elsewhere and has this member. There is no", done.text)
+        self.assertNotIn("other/node", done.text)
+        world.must("rm b/node0/.LZY.state")
+        done, = self.judge("lzy-verify .", codes=[1])
+        self.assertIn("move it back: mv -n other/.LZY.x b/node0/.LZY.state", done.text)
+        self.assertNotIn("other/node", done.text)
+        world.must("mv -n other/.LZY.x b/node0/.LZY.state")
+        self.judge("lzy-verify .", codes=[0])
+
+    def test_a_pattern_that_one_member_of_another_set_fits_is_refused(self):
+        world = self.world
+        self.files(["t0.dat", "t1.dat"], 300)
+        self.files([f"ck.0.{rank}" for rank in range(5)])
+        world.protect("'t%r.dat' 'ck.0.%r'")
+        world.write_random("t0.dat", 5217)
+        for one, other in (("t0.dat", "ck.0.0"), ("t1.dat", "ck.0.1")):
+            self.swap(one, other)
+        for command in ("lzy-protect --dry-run", "lzy-restore", "lzy-protect"):
+            done = world.run(f"{command} ck.%r.0")
+            self.assertEqual(done.code, 3, world.story())
+            self.assertIn("Name one of the sets that are here: ck.0.%r", done.text)
 
 
 if __name__ == "__main__":

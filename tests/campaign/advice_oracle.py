@@ -51,6 +51,11 @@ def parents(path):
         yield path
 
 
+def bare_in(text):
+    """The files of which a command says that it has left nothing to protect them."""
+    return set(re.findall(r"(?m)^lzy-\w+: (.*): it is not protected any more: ", text))
+
+
 class Scene:
     """All that is there at one moment."""
 
@@ -107,7 +112,7 @@ class Oracle:
         if said:
             self.kept &= after.contents
         self.check_contents(done, command, before, after, said)
-        if tool_of(command) == "lzy-protect" and done.code == 0 and writes(command) and "--remove" not in options_of(command):
+        if tool_of(command) == "lzy-protect" and (done.code == 0 or bare_in(done.text)) and writes(command) and "--remove" not in options_of(command):
             self.check_commit(command, before, after)
         elif done.code == 0 and not said:
             self.check_claims(done, command, before, after)
@@ -214,12 +219,19 @@ class Oracle:
                 continue
             if tool_of(command) == "lzy-protect" and (self.in_scope(world.file_of(sidecar), command) or self.in_scope(commit.path, command)):
                 continue
+            # That of a deleted file, if no other member of its set is left, only tells what the file was.
+            alone = not commit.of_set or not of_dataset & after.contents
+            if alone and commit.path not in after.files and f"{sidecar}: orphan: its file is gone; removing it" in done.text:
+                continue
             raise Broken("forgotten", f"{sidecar}, made for {commit.path}, which was {self.label(commit.content)}, is in no place after: "
                                       f"{done.command} [{done.code}]")
 
     def check_states(self, done, command, said):
         states = self.judge_datasets()
+        told = {os.path.relpath(os.path.join(self.world.home, path), self.world.home) for path in bare_in(done.text)}
         for path, was in sorted(self.states.items()):
+            if path in told:
+                continue
             gone = path not in states and path in self.scene.files and was != "unprotected"
             if not said and gone and not self.in_scope(path, command):
                 raise Broken("worse", f"{path} was {was}, and is not protected any more after: {done.command} [{done.code}]")
@@ -227,7 +239,7 @@ class Oracle:
             was = self.states.get(path)
             # A file that has the name of another one is stale when that one has its own file again.
             moved = state == "stale" and path in self.scene.files and self.scene.files[path] != self.world.committed.get(path)
-            if not said and was and GRAVITY[state] > GRAVITY[was] and not moved:
+            if not said and was and GRAVITY[state] > GRAVITY[was] and not moved and path not in told:
                 raise Broken("worse", f"{path} was {was}, and is {state} after: {done.command} [{done.code}]")
         self.states = states
 

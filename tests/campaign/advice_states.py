@@ -257,6 +257,8 @@ class State:
     def event_hard_link(self, rng):
         path = rng.choice(self.data())
         if rng.random() < 0.5:
+            if os.path.lexists(self.world.path(path + ".link")):
+                return False
             self.sh(f"ln {q(path, path + '.link')}")
             return None
         one, other = self.pairs(rng)

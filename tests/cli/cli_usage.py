@@ -40,6 +40,14 @@ class Help(CliTest):
             for option in options:
                 self.assertIn(option, text)
 
+    def test_help_has_the_exit_codes_of_the_tool(self):
+        for tool, said, not_said in (("lzy-verify", "1 damaged", "different"), ("lzy-diff", "1 different", "damaged, all"),
+                                     ("lzy-copy", "5 a copy could not be", "repairable"), ("lzy-plan", "3 bad value", "sidecar")):
+            text = self.check(0, tool, "--help").stdout
+            codes = text[text.index("Exit codes:"):]
+            self.assertIn(said, codes)
+            self.assertNotIn(not_said, codes)
+
 
 class Front(CliTest):
     """lzy NAME is lzy-NAME."""

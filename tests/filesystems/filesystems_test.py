@@ -215,7 +215,7 @@ class Subjects(OnFileSystem):
                 self.seen_alike(f"b{number}", file.read())
 
     def test_lost_members_are_restored_from_the_other_side(self):
-        """Again and again: a server may hold a lock for a while that nobody has any more."""
+        """Several times, because a server may keep a released lock for a while."""
         for attempt in range(min(8, ROUNDS)):
             contents = [self.random.randbytes(self.random.choice((0, 1, 3000, 200000))) for _ in range(4)]
             pattern = f"s{attempt}.%r"

@@ -1,5 +1,5 @@
 """Option stripe=servers in programs: the layer asks the file system how a file is striped. A preloaded library
-(tests/support/stripes.c) makes the directory look like Lustre: it tells attributes that the test has written."""
+(tests/support/stripes.c) makes the directory look like Lustre: it returns attributes that the test has written."""
 
 import os
 import struct
@@ -37,7 +37,7 @@ class Stripes(Layer):
         return done
 
     def told(self, *options):
-        """What lzy-info says where the file system tells its stripes."""
+        """The report of lzy-info, if the file system reports its stripes."""
         with unittest.mock.patch.dict(os.environ, LD_PRELOAD=LIBRARY):
             return self.info("f", *options)
 
@@ -49,7 +49,7 @@ class Stripes(Layer):
         self.assertEqual((info["devices"], info["unit"], info["warnings"]), (3, UNIT, []))
         self.assertEqual([device["server"] for device in info["map"][0]], ["OST0003", "OST0000", "OST000a"])
         self.assertTrue(info["stripes"]["by_servers"])
-        # What was on OST 0 is lost.
+        # The data on OST 0 are lost.
         right = self.content("f")
         self.assertGreater(len(right), 3 * UNIT)
         lost = bytearray(right)
@@ -61,7 +61,7 @@ class Stripes(Layer):
         self.assertEqual(self.verify(), 1)
         self.assertEqual(self.run_tool("lzy-verify", "--repair", "f").returncode, 0)
         self.assertEqual(self.content("f"), right)
-        # The next program keeps it, whatever the file system tells then.
+        # The next program keeps this geometry, even if the file system reports other stripes then.
         self.quiet(self.run_striped("scattered_updates", lov(UNIT, [1, 2]), "--stripe", "servers"))
         self.assertEqual(self.told()["devices"], 3)
         self.assertEqual(self.verify(), 0)

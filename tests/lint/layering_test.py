@@ -247,7 +247,40 @@ def reference_faults(path, text):
     return faults
 
 
+def rooms_of_the_design(text):
+    """{room: what the tables of rooms say that it may use}; rooms of the hooks with their prefix."""
+    rooms = {}
+    for name, cells in re.findall(r"^\| `(\w+)` \|(.*)\|$", text, re.M):
+        uses = [{word.strip() for word in cell.split(",")} - {"–"} for cell in cells.split("|")[1:]]
+        if len(uses) == 1:
+            rooms[name] = uses[0]
+        elif len(uses) == 2:
+            rooms[f"hooks/{name}"] = {f"hooks/{room}" for room in uses[0]} | uses[1]
+    return rooms
+
+
 class Documents(unittest.TestCase):
+    maxDiff = None
+
+    def test_the_design_says_what_each_room_may_use(self):
+        declared = {}
+        for path in tree_files():
+            if os.path.basename(path) == "CMakeLists.txt" and path.split("/")[0] in MODULES:
+                declared.update(declared_modules(text_of(path)))
+        self.assertIn("hooks/files", declared)
+        self.assertEqual(declared, rooms_of_the_design(text_of("docs/design/overview.md")))
+
+    def test_names_of_code_in_the_design_exist(self):
+        pages = "".join(text_of(path) for path in tree_files() if re.match(r"docs/design/\w+\.md$", path))
+        # `Name`, `kName`, `Class::Name`; words of one capital, such as `Epilog`, are rarely names of anything else.
+        named = {name.rpartition("::")[2] for name in re.findall(r"`((?:k?[A-Z][a-z]\w*::)*k?[A-Z][a-z]\w*)`", pages)}
+        self.assertGreater(len(named), 100)
+        there = set()
+        for path in tree_files():
+            if path.endswith((*SOURCES, ".py", "CMakeLists.txt")):
+                there |= named & set(re.findall(r"\w+", text_of(path)))
+        self.assertEqual([], sorted(named - there))
+
     def test_contributing_lists_every_room(self):
         rooms = {name for path in tree_files() if path.endswith("CMakeLists.txt") for name in declared_modules(text_of(path))}
         self.assertIn("geometry", rooms)
@@ -278,7 +311,7 @@ class Documents(unittest.TestCase):
         self.assertIn("block-size", options)
         rows = [line.split("|")[1] for line in text_of("docs/reference/options.md").splitlines()
                 if line.startswith("|")]
-        named = {name.strip() for row in rows for name in row.split(",")}
+        named = {name.strip(" `") for row in rows for name in row.split(",")}
         self.assertEqual(set(), set(options) - named)
 
     def test_files_that_are_named_in_documents_exist(self):
@@ -344,6 +377,10 @@ class TheChecksThemselves(unittest.TestCase):
         self.assertEqual(1, len(neighbour_faults("romio_hooks/a.cc", '#include "tools/common/print.h"\n')))
         self.assertEqual(1, len(neighbour_faults("tools/a.cc", '#include "hooks/files/registry.h"\n')))
         self.assertEqual([], neighbour_faults("romio_hooks/calls/a.cc", '#include "hooks/files/registry.h"\n'))
+
+    def test_the_rooms_of_the_design_are_read(self):
+        text = "| `base` | x | – |\n| `comm` | y | base, merkle |\n| `files` | z | disk | base |\n| `word` | a word |\n"
+        self.assertEqual({"base": set(), "comm": {"base", "merkle"}, "hooks/files": {"hooks/disk", "base"}}, rooms_of_the_design(text))
 
     def test_a_dead_link_is_found(self):
         self.assertEqual(1, len(dead_links("docs/faq.md", "# Part\n[x](no-such.md) [y](https://example.org/z) [w](#part)")))

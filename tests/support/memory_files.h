@@ -52,7 +52,7 @@ class MemoryFileSystem final : public FileSystem {
   /// The time that files are stamped with.
   std::function<std::int64_t()> now = [] { return CoarseNowNs(); };
   std::uint64_t reads_from_device = 0;
-  /// How often each file was locked by somebody who had not locked it already, by inode.
+  /// How often each file was locked, by inode. Locking again through the descriptor that has the lock does not count.
   std::map<std::uint64_t, int> lockings;
   /// SetTimes keeps no parts of seconds.
   bool whole_seconds = false;

@@ -43,7 +43,7 @@ std::string OnNodes(const std::string& command, const std::set<std::string>& nod
   return fmt::format("mpiexec -n {} {}, at least one rank on each of {}", nodes.size(), command, Printable(fmt::format("{}", fmt::join(nodes, " "))));
 }
 
-// The same for the lines of an advice, in each of which commands follow a colon.
+// The same for lines of advice, each with a command after a colon.
 std::string OnItsNodes(const DatasetReport& report, const std::string& advice) {
   const std::set<std::string> nodes(report.needed_nodes.begin(), report.needed_nodes.end());
   if (nodes.size() < 2) return advice;
@@ -87,7 +87,7 @@ const char* ToolOf(Action action) {
   return "lzy-verify";
 }
 
-// Some members may be on disks of other nodes. Whether a node is gone for good is for the user to say.
+// Some members may be on disks of other nodes. Only the user knows whether a node is lost for good.
 std::string NotVisibleText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
   const std::set<std::string> needed(report.needed_nodes.begin(), report.needed_nodes.end());
   std::set<std::string> away, left = needed;
@@ -108,12 +108,12 @@ std::string NotVisibleText(const DatasetReport& report, Action action, const std
   return out + fmt::format("  if all nodes share this file system, and the files were deleted: lzy-restore {}--here {}\n", again, path);
 }
 
-/// What follows the name of a tool in a command.
+/// The operands after the name of a tool in a command.
 std::string Operands(const DatasetReport& report, const std::string& repeated) {
   return repeated + ShellQuote(report.path);
 }
 
-// A removal was refused, since the sidecar may still be needed. Says what for.
+// A removal was refused, because the sidecar may still be needed. Gives the reason.
 std::string KeptText(const DatasetReport& report, const std::string& path) {
   const std::string anyway = fmt::format("to remove it anyway: lzy-protect --remove --force {}\n", path);
   switch (report.state) {
@@ -153,7 +153,7 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
   if (action == Action::kProtect && report.kind == DatasetKind::kShared && report.another && report.generation == 0) {
     return fmt::format("  rename it back, so that its set can repair it; to accept it as it is: lzy-protect --force {}\n", path);
   }
-  // By what another dataset committed of its files, which the commit would have replaced.
+  // Another dataset committed these files, and can repair them. The commit would have replaced its sidecars.
   if (!report.repair_first.empty()) {
     std::string files;
     for (const std::string& file : report.repair_first) files += fmt::format(" {}", ShellQuote(file));
@@ -168,8 +168,8 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
               : "");
 }
 
-// True if `damage` is of a sidecar that was lost as a whole, of a member of which something is beyond repair: it cannot be made
-// again without that.
+// True if `damage` concerns a sidecar that was lost as a whole, of a member with data beyond repair: without these data,
+// the sidecar cannot be made again.
 bool IsOfLostSidecar(const DatasetReport& report, const Damage& damage) {
   if (report.kind != DatasetKind::kSet || damage.part == DamagePart::kData) return false;
   bool lost = false, beyond = false;
@@ -181,7 +181,7 @@ bool IsOfLostSidecar(const DatasetReport& report, const Damage& damage) {
   return lost && beyond;
 }
 
-// For data that are lost. Whoever has just given a replica (`again`) knows of it.
+// For lost data. If the user has just given a replica (`again`), does not suggest one.
 std::string BeyondRepairText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
   const bool given = again.find("--from ") != std::string::npos;
   const std::string from = fmt::format("  if you have {} copy of it: lzy-restore --from REPLICA {}\n", given ? "one more" : "another", path);
@@ -203,7 +203,7 @@ std::string BeyondRepairText(const DatasetReport& report, Action action, const s
       path);
 }
 
-// For data of which nothing tells any more what they were. The last command takes them as they are, so it comes last.
+// For data without any record of their committed content. The last command accepts them as they are, so it comes last.
 std::string DestroyedText(const std::string& path, bool shared, bool directories_named) {
   const std::string compare = fmt::format("  if you have another copy of it, compare the two: lzy-diff --deep REPLICA {}\n", path);
   if (!shared) {
@@ -251,14 +251,12 @@ std::string StateAdvice(const DatasetReport& report, Action action, const std::s
       return RepairText(report, action, path, again);
     case DatasetState::kUnrepairable:
       return BeyondRepairText(report, action, path, again);
-    // An edit or damage: nobody but the user can know. So both commands are named.
+    // Edit or damage: only the user can know. So both commands are named.
     case DatasetState::kStale:
       // Another file may have come here by mistake.
       return fmt::format("  to commit the change: lzy-protect {}{}; {}\n{}", report.another ? "--force " : "", path,
                          UndoText(report, "to undo it", path),
-                         report.holds_another && !report.another
-                             ? "  if two files changed places, give them their names or contents back; lzy-protect refuses both without --force\n"
-                             : "");
+                         report.holds_another ? "  if two files changed places, give them their names or contents back\n" : "");
     case DatasetState::kAtRisk:
       if (std::ranges::all_of(report.damage, IsUnfinishedCommit) && !report.damage.empty()) {
         return fmt::format("  its data are as committed; to finish the commit: lzy-verify --repair {}\n", path);
@@ -276,8 +274,7 @@ std::string StateAdvice(const DatasetReport& report, Action action, const std::s
 
 }  // namespace
 
-/// The command to type next, by what was found and what was asked for. The path is the one of the report, quoted for
-/// a shell.
+/// The command to type next, for these findings and this action. The path is the one of the report, quoted for a shell.
 std::string NextText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again) {
   // A dry run has said what would be done. The next command is the same one without --dry-run.
   if (report.planned) return "";
@@ -305,9 +302,9 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   const bool shared = report.kind == DatasetKind::kShared, directories_named = repeated.find("--device-dirs") != std::string::npos;
   // A member that was renamed alone, or the sidecar of one that was moved here.
   if (report.another) return fmt::format("  if the file was renamed by mistake, rename it back; to protect it alone: lzy-protect {}\n", path);
-  // The name of a sidecar is longer than that of its file, and file systems have limits.
+  // The name of a sidecar is longer than that of its file, and file systems limit names.
   if (shared && !SidecarPath(report.path).ok()) return "  the name is too long for a sidecar: rename it\n";
-  // The dataset is sealed, and this content is not what was sealed. lzy cannot tell whether it is right.
+  // The dataset is sealed, and its content was changed after that. lzy cannot know whether it is right.
   if (report.unsealed) return fmt::format("  if its content is right, seal it with: lzy-protect --force {}\n", path);
   if (report.gone && !ruined_sidecar.empty()) {
     return fmt::format("  the file is missing and its sidecar is destroyed. If it is a member of a set, give the set's pattern: the "

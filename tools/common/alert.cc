@@ -36,7 +36,7 @@ Result<TemporaryFile> FileWith(const std::string& text) {
   return file;
 }
 
-// Without the launcher's variables: a tool of lzy in the command would take itself for one more rank of this job.
+// Without the launcher's variables: with them, a tool of lzy in the command would consider itself a rank of this job.
 std::vector<std::string> Environment(const Alert& alert) {
   std::vector<std::string> out;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

@@ -1,5 +1,5 @@
 #pragma once
-// --on-damage COMMAND: a command that is told what was found. For rank 0.
+// --on-damage COMMAND: passes the findings to a command. For rank 0.
 
 #include <string>
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace lzy {
 
-/// What the command is told.
+/// The data for the command.
 struct Alert {
   std::string tool;
   int exit_code = 0;
-  /// Datasets with news; their damage is what was not known before.
+  /// Datasets with news; they contain only damage that was not known before.
   std::vector<DatasetReport> datasets;
   double seconds = 0;
 };

@@ -1,5 +1,5 @@
-// Options of a tool in terms of CLI11. What CLI11 does not do as lzy wants it (list syntax, missing PATHs, texts of
-// errors) is done here.
+// Options of a tool, by CLI11. Handles here what CLI11 does differently from lzy: list syntax, missing PATHs, texts of
+// errors.
 
 #include "common/arguments.h"
 
@@ -18,10 +18,14 @@ namespace {
 
 // For --help. docs/reference/tools.md "Exit codes" has them in full.
 constexpr const char* kExitCodes =
-    "Exit codes: 0 intact, or repaired; 1 damaged, all of it repairable; 2 damaged beyond repair; 3 bad option or "
-    "path;\n"
-    "4 no usable sidecar; 5 repair, restore or copy failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
-    "memory; 9 stale or at risk: changed since its last commit; 130 and 143 interrupted by SIGINT and SIGTERM.";
+    "0 intact, or repaired; 1 damaged, all of it repairable; 2 damaged beyond repair; 3 bad option or path;\n"
+    "4 no usable sidecar; 5 repair or restore failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
+    "memory; 9 stale or at risk: changed since its last commit";
+
+std::string Footer(const std::string& exit_codes) {
+  return "Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\nExit codes: " + exit_codes +
+         ";\n130 and 143 interrupted by SIGINT and SIGTERM.";
+}
 
 /// CLI11 takes "[a,b]" for a list of two values. A file or a glob may have such a name, so it gets this character in
 /// front while CLI11 has it.
@@ -35,12 +39,12 @@ void Unguard(std::string& text) {
   if (!text.empty() && text.front() == kGuard) text.erase(0, 1);
 }
 
-// Options whose values are lists: given several times, they add up. Of all others the last one counts.
+// Options with lists as values: the lists of repeated options are joined. For all other options the last one counts.
 constexpr std::string_view kLists[] = {"set", "drain", "include", "exclude", "device-dirs"};
 
 }  // namespace
 
-// What all tools have: the options here, memory, threads, topology, log and key.
+// The options of all tools: those here, and memory, threads, topology, log and key.
 Arguments::Arguments(const std::string& tool, const std::string& summary, const std::string& changes)
     : tool_(tool),
       summary_(summary),
@@ -51,8 +55,7 @@ Arguments::Arguments(const std::string& tool, const std::string& summary, const 
   app_->add_flag("--json", json, "print one JSON document on stdout, and nothing else there");
   app_->add_flag("-q,--quiet", quiet, "print errors only");
   app_->add_flag("--no-progress", no_progress, "show no progress on a terminal");
-  app_->footer(std::string("Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n") +
-              kExitCodes);
+  SetExitCodes(kExitCodes);
   AddTableOptions({"memory", "threads", "topology", "log", "key"});
 }
 
@@ -80,6 +83,10 @@ void Arguments::TakeCommand(const std::string& usage, const std::string& footer)
   app_->footer(footer);
 }
 
+void Arguments::SetExitCodes(const std::string& codes) {
+  app_->footer(Footer(codes));
+}
+
 void Arguments::Hide(const std::string& name) {
   app_->get_option(name)->group("");
 }
@@ -102,7 +109,7 @@ void Arguments::AddTableOption(const OptionSpec& spec) {
   TableOption& option = table_.emplace_back(TableOption{spec.name, false, {}});
   option.list = std::ranges::find(kLists, option.name) != std::end(kLists);
   if (*spec.value == '\0') {
-    // Also with a value behind '=', as the environment has it; the table checks it.
+    // Also accepts a value behind '=', as the environment does; the table checks it.
     app_->add_flag("--" + option.name, option.values, std::string(spec.help))
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
         ->transform([](const std::string& value) { return value == "true" ? "on" : value; });
@@ -115,8 +122,7 @@ void Arguments::AddTableOption(const OptionSpec& spec) {
       ->multi_option_policy(option.list ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
 }
 
-// CLI11 is not told that a PATH is required: it would complain about that before it names an unknown option. Parse
-// checks it.
+// CLI11 does not know that a PATH is required: it would report a missing PATH before an unknown option. Parse checks it.
 void Arguments::AddPaths(const std::function<bool()>& without, const std::string& help, bool optional) {
   const std::string usual = "a file, a file-set pattern (name.%r), or a directory" + std::string(optional ? "" : "; at least one");
   app_->add_option("PATH", paths, help.empty() ? usual : help)->type_name("");
@@ -167,7 +173,7 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
   try {
     app_->parse(std::move(words));
     const bool without = without_paths_ && without_paths_();
-    // As if CLI11 had found it: the message then has the usual form.
+    // Throws CLI11's own error, so that the message has the usual form.
     if (needs_paths_ && !without && paths.empty()) throw CLI::RequiredError("PATH");
     for (std::string& path : paths) Unguard(path);
     for (TableOption& option : table_) {

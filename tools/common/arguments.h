@@ -23,32 +23,35 @@ namespace lzy {
 
 inline constexpr int kExitUsage = 3;  ///< docs/reference/tools.md "Exit codes"
 
-/// Make it, add options and PATHs, call Parse once, then read the members and MakeOptions(). CLI11 keeps pointers
-/// into it, so it must not move.
+/// First add options and PATHs, then call Parse once, then read the members and MakeOptions(). CLI11 keeps pointers into
+/// this object, so it must not move.
 class Arguments {
  public:
-  /// `tool` is the program's name; `summary` says what it does, `changes` what it modifies.
+  /// `tool` is the program's name; `summary` describes its purpose, `changes` the files that it modifies.
   Arguments(const std::string& tool, const std::string& summary, const std::string& changes);
   ~Arguments();
 
-  /// Options that only this tool has: add them before Parse, which sets `given` or fills `values`. An option with
-  /// values may be repeated, with one value each time; --help calls a value `value_name`. `choices`: the values that are
-  /// accepted, separated by spaces; they are for completions, and are not checked here.
+  /// Adds options that only this tool has. Call it before Parse, which sets `given` or fills `values`. An option with
+  /// values may be repeated, with one value each time; --help calls a value `value_name`. `choices`: the accepted values,
+  /// separated by spaces; they are for completions, and are not checked here.
   void AddFlag(const std::string& name, bool& given, const std::string& help);
   void AddValues(const std::string& name, const std::string& value_name, std::vector<std::string>& values,
                  const std::string& help, const std::string& choices = "");
-  /// Adds options of the table (request/options.h) by their names. The constructor adds those that every tool has.
+  /// Adds options of the table (request/options.h) by their names. The constructor adds those of all tools.
   void AddTableOptions(const std::vector<std::string>& names);
-  /// Takes one or more PATHs. If `without` is given and returns true after parsing, there must be none. `help` says what
-  /// a PATH is; empty: a dataset. With `optional` there may be none.
+  /// Accepts one or more PATHs; with `optional`, none as well. If `without` is given and returns true after parsing, no
+  /// PATH is accepted. `help` describes a PATH; empty: a dataset.
   void AddPaths(const std::function<bool()>& without = {}, const std::string& help = "", bool optional = false);
-  /// For lzy-run: the first word that is no option begins a command, as `usage` shows; `footer` is the end of --help.
+  /// For lzy-run: the first word that is not an option begins a command. `usage`: the usage line; `footer`: the end of
+  /// --help.
   void TakeCommand(const std::string& usage, const std::string& footer);
-  /// The option is accepted, but --help does not show it.
+  /// For a tool whose codes 0 to 9 mean something else than those of lzy-verify: what --help says of them.
+  void SetExitCodes(const std::string& codes);
+  /// Hides an option from --help. It is still accepted.
   void Hide(const std::string& name);
 
-  /// If `exit_code` has a value, the tool is done: print `output` on stdout and `error` on stderr. That is --help,
-  /// --version, or an error.
+  /// If `exit_code` has a value, the tool shall print `output` on stdout and `error` on stderr, and exit. This is so after
+  /// --help, --version, and errors.
   struct Outcome {
     std::optional<int> exit_code;
     std::string output;
@@ -66,30 +69,30 @@ class Arguments {
   Result<Options> MakeOptions() const;
   /// An option of the table and its text, as it was given on the command line.
   struct Given {
-    std::string name;  ///< as in the table
+    std::string name;  ///< its name in the table
     std::string value;
   };
-  /// What --help tells, for programs: man pages and completions are made of it (tools/pages). Lines of fields that are
-  /// separated by tabs:
+  /// The contents of --help for programs, which make man pages and completions from it (tools/pages). Lines of fields that
+  /// are separated by tabs:
   ///   tool NAME | summary TEXT | changes TEXT | usage TEXT | option NAMES VALUE VARIABLE CHOICES ACCEPTS HELP
-  /// NAMES is "-q,--quiet". VALUE is empty for a switch. CHOICES are separated by spaces. VARIABLE and ACCEPTS are empty for
-  /// options that are not in the table.
+  /// NAMES is "-q,--quiet". VALUE is empty for a switch. CHOICES are separated by spaces. VARIABLE and ACCEPTS are empty
+  /// for options that are not in the table.
   std::string Describe() const;
   /// The options of the table that were given on the command line. A list option that was given several times is one
   /// entry, joined by ":".
   std::vector<Given> given() const;
 
-  /// The words of the command, after TakeCommand and Parse; "--" in front of it is one of them.
+  /// The words of the command, after TakeCommand and Parse. A "--" before the command is the first of them.
   std::vector<std::string> command() const;
 
-  /// What all tools have, as it was parsed.
+  /// Parsed values of the options that all tools have.
   bool json = false;
   bool quiet = false;
   bool no_progress = false;
   std::vector<std::string> paths;
 
  private:
-  /// What CLI11 collects for an option of the table.
+  /// The values that CLI11 collects for an option of the table.
   struct TableOption {
     std::string name;
     bool list = false;
@@ -110,7 +113,7 @@ class Arguments {
   const std::unique_ptr<CLI::App> app_;
   /// A list, because CLI11 keeps pointers into it.
   std::list<TableOption> table_;
-  /// Of options that are not in the table.
+  /// Choices of options that are not in the table.
   std::map<std::string, std::string> choices_;
 };
 

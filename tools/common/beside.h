@@ -1,6 +1,6 @@
 #pragma once
-// What was installed with this program: where it lies, seen from the program. A build or an installation may be moved as
-// a whole, so no absolute path is compiled in.
+// Paths of installed files, relative to this program. A build or an installation may be moved as a whole, so no absolute
+// path is compiled in.
 
 #include <filesystem>
 #include <initializer_list>
@@ -8,7 +8,8 @@
 
 namespace lzy {
 
-/// The directories `places`, relative to that of this program, in their order. Empty if nobody can tell where that is.
+/// The directories `places`, relative to that of this program, in their order. Empty if the place of the program is not
+/// known.
 std::vector<std::filesystem::path> PlacesBesideProgram(std::initializer_list<const char*> places);
 
 }  // namespace lzy

@@ -37,7 +37,7 @@ void Bookkeeping::Drop(const Status& status) {
   warn_(fmt::format("the catalogue is not used, so lzy-status will not know of this: {}", status.message()));
 }
 
-// Many small datasets are noted in one transaction. What was found long ago must not wait for it.
+// One transaction records many small datasets. Old findings must not wait for it.
 void Bookkeeping::Add(const DatasetReport& report, CatalogNote note) {
   note.tool = tool_;
   note.path = CatalogPath(report.path, report.kind == DatasetKind::kSet);

@@ -1,7 +1,8 @@
 #pragma once
-// What tools tell the catalogue (catalog/catalog.h). All of them do it here. For rank 0.
+// Writes the results of tools to the catalogue (catalog/catalog.h), for all tools. For rank 0.
 //
-// Nothing depends on the catalogue: what goes wrong with it is said once, and from then on there is none.
+// No result depends on the catalogue: after an error of the catalogue, one message is written, and the catalogue is not
+// used any more.
 
 #include <chrono>
 #include <functional>
@@ -16,7 +17,7 @@
 
 namespace lzy {
 
-/// The file of the catalogue that `options` name; empty: none.
+/// Path of the catalogue for these `options`; empty: none.
 std::string CatalogInUse(const Options& options);
 
 class Bookkeeping {
@@ -24,22 +25,22 @@ class Bookkeeping {
   /// Opens the catalogue that `options` name. `warn` is called at most once, with a complete sentence.
   Bookkeeping(std::string tool, const Options& options, std::function<void(const std::string&)> warn);
 
-  /// Notes a report, now or with the next ones. Flush before long work, and at the end. Sets tool, path and time of `note`.
+  /// Adds a report; it is written now or together with later ones. Sets tool, path and time of `note`.
   void Add(const DatasetReport& report, CatalogNote note);
   void Flush();
-  /// The end of a run that read so many bytes of data and parity.
+  /// Records the end of a run. `bytes`: data and parity that it read. `how`: its options.
   void AddRun(double seconds, std::uint64_t bytes, const std::string& how);
 
-  /// Null: there is none, or it failed.
+  /// Null if there is no catalogue, or after an error of the catalogue.
   Catalog* catalog() { return catalog_ ? &*catalog_ : nullptr; }
-  /// Reports of datasets that were flushed and that had news: their damage is what was not known before. Without a
-  /// catalogue all damage is news.
+  /// Reports of flushed datasets that have news, with only the damage that was not known before. Without a catalogue all
+  /// damage is news.
   const std::vector<DatasetReport>& news() const { return news_; }
-  /// True if there should be a catalogue, and it cannot be used.
+  /// True if the options ask for a catalogue, but it cannot be used.
   bool failed() const { return failed_; }
-  /// News that no report of the engine tells.
+  /// Adds news that are not in a report of the engine.
   void AddNews(DatasetReport report) { news_.push_back(std::move(report)); }
-  /// What went wrong with the catalogue.
+  /// Reports an error of the catalogue, and stops using it.
   void Drop(const Status& status);
 
  private:

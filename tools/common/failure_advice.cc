@@ -26,7 +26,7 @@ std::vector<std::string> FilesOf(const DatasetRef& dataset) {
   return files;
 }
 
-/// A sidecar of the dataset that is there but cannot be read; empty if there is none.
+/// A sidecar of the dataset that exists but cannot be read; empty if there is none.
 std::string RuinedSidecar(FileSystem& fs, const DatasetRef& dataset) {
   for (const std::string& file : FilesOf(dataset)) {
     const auto sidecar = FindSidecar(fs, file);
@@ -45,8 +45,7 @@ bool MayAccess(const std::string& path, int mode) {
   return faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0 || errno != EACCES;
 }
 
-/// Something that has the name of a sidecar and can be none, such as a directory. No other advice helps as long as it
-/// is there.
+/// An object with the name of a sidecar that cannot be one, such as a directory. While it exists, no other advice helps.
 std::string Obstacle(FileSystem& fs, const DatasetRef& dataset) {
   for (const std::string& file : FilesOf(dataset)) {
     const auto sidecar = SidecarPath(file);
@@ -88,6 +87,33 @@ std::string PlaceAdvice(FileSystem& fs, const DatasetReport& report, const Datas
       Printable(directory));
 }
 
+bool SameRealPath(FileSystem& fs, const std::string& a, const std::string& b) {
+  const auto real_a = fs.RealPath(a), real_b = fs.RealPath(b);
+  return real_a.ok() && real_b.ok() && *real_a == *real_b;
+}
+
+/// The path that a member had at its commit. It may be in another directory now, if the pattern has directories: the first one counts that
+/// is there.
+std::string FormerPath(FileSystem& fs, const std::string& path, const Peek& peek) {
+  const std::string name = ExpandPattern(peek.name, peek.rank);
+  std::string base = DirectoryOf(path);
+  for (auto left = std::ranges::count(name, '/'); left >= 0; --left, base = DirectoryOf(base)) {
+    std::string former = JoinPath(base, name);
+    if (fs.Stat(DirectoryOf(former)).ok()) return former;
+  }
+  return JoinPath(DirectoryOf(path), BaseNameOf(name));
+}
+
+/// For a file beside the sidecar `beside` of a member of a set, while `its` proves what the file holds. `members`: the name that the sidecar of
+/// the member must have. Nothing is overwritten.
+std::string ExchangeAdvice(FileSystem& fs, const std::string& beside, const std::string& its, const std::string& members) {
+  const std::string away = beside + ".away";
+  const bool same = SameRealPath(fs, its, members);
+  std::string moves = fmt::format("mv -n {} {} && mv -n {} {}", ShellQuote(beside), ShellQuote(away), ShellQuote(its), ShellQuote(beside));
+  if (same || !fs.Stat(members, /*follow=*/false).ok()) moves += fmt::format(" && mv -n {} {}", ShellQuote(away), ShellQuote(members));
+  return fmt::format("  by its content the file is not that member: it has the sidecar of another file. To give it its own: {}\n", moves);
+}
+
 /// For a file that was a member of a set, and has another name now. It may be damaged: then lzy-protect would refuse it, and only
 /// under its name in the set it can be repaired.
 std::string RenamedMemberAdvice(FileSystem& fs, const DatasetReport& report, const std::string& repeated) {
@@ -95,7 +121,7 @@ std::string RenamedMemberAdvice(FileSystem& fs, const DatasetReport& report, con
   const auto peek = sidecar.ok() ? PeekSidecar(fs, *sidecar) : Result<Peek>(sidecar.status());
   const auto stat = fs.Stat(report.path);
   if (!peek.ok() || peek->kind != DatasetKind::kSet || !stat.ok()) return "";
-  const std::string former = JoinPath(DirectoryOf(report.path), BaseNameOf(ExpandPattern(peek->name, peek->rank)));
+  const std::string former = FormerPath(fs, report.path, *peek);
   const auto own = SidecarPath(former);
   if (former == report.path) return OlderSetAdvice(fs, report.path, *peek);
   if (!own.ok()) return "";
@@ -110,25 +136,29 @@ std::string RenamedMemberAdvice(FileSystem& fs, const DatasetReport& report, con
   }
   const auto as_committed = HasSizeAndTime(*stat, peek->stamp) ? HoldsCommitted(fs, report.path, *sidecar, nullptr) : Result<bool>(true);
   if (as_committed.ok() && !*as_committed) {
+    // Only the sidecars changed places.
+    if (const auto prover = FindProver(fs, report.path, *sidecar, nullptr); prover.ok() && *prover) {
+      return ExchangeAdvice(fs, JoinPath(DirectoryOf(report.path), BaseNameOf(*sidecar)), (*prover)->sidecar, *own);
+    }
     const char* const what = "  it was a member of a set, and is damaged. Only under its name there can it be repaired";
     return moves.empty() ? fmt::format("{}: give it the name {} again, which another file has now\n", what, Printable(former))
                          : fmt::format("{}: {}\n", what, moves);
   }
   const std::string alone = fmt::format("to protect it alone: lzy-protect {}{}\n", repeated, ShellQuote(report.path));
-  // Such as what a restore kept of an older commit. It must not be put over the file that has the name now.
+  // For example, a file of an older commit that a restore kept. It must not replace the file that has the name now.
   if (fs.Stat(former, /*follow=*/false).ok()) return fmt::format("  it was {} before, and another file has that name now; {}", Printable(former), alone);
   return fmt::format("  if the file was renamed by mistake, rename it back: {}; {}", moves, alone);
 }
 
-// What has the name of a file that is lost, and a free name for it.
+// The object with the name of a lost file, and a free name for it.
 std::string MoveAway(FileSystem& fs, const std::string& path) {
   std::string away = path + ".away";
   while (fs.Stat(away, /*follow=*/false).ok()) away += "1";
   return fmt::format("mv {} {}", ShellQuote(path), ShellQuote(away));
 }
 
-// A link that has the name of a lost file. Where it leads to a file without a sidecar, the lost one may just have been moved
-// there. A member cannot be a link, so that is said of shared files only.
+// A link with the name of a lost file. If it leads to a file without a sidecar, the lost file may have been moved there. A
+// member cannot be a link, so this is only for shared files.
 std::string LinkText(FileSystem& fs, const std::string& path, DatasetKind kind) {
   const auto real = fs.RealPath(path);
   const auto sidecar = SidecarPath(path), there = SidecarPath(real.ok() ? *real : path);
@@ -139,6 +169,22 @@ std::string LinkText(FileSystem& fs, const std::string& path, DatasetKind kind) 
                       Printable(path), Printable(*real), ShellQuote(*sidecar), ShellQuote(*there));
   }
   return out + fmt::format("  {} is a symbolic link now; first move it away: {}\n", Printable(path), MoveAway(fs, path));
+}
+
+// Where lost members are that were moved without their sidecars: in reach, or one directory higher. For each one, files of its size are read.
+std::string MovedMembersText(FileSystem& fs, const std::set<std::string>& lost) {
+  constexpr std::size_t kMost = 8;
+  std::string out;
+  for (const std::string& path : lost) {
+    const auto sidecar = SidecarPath(path);
+    if (lost.size() > kMost || !sidecar.ok() || fs.Stat(path, /*follow=*/false).ok()) continue;
+    AddToReach(fs, DirectoryOf(DirectoryOf(path)));
+    const auto holder = FindHolder(fs, *sidecar, path, nullptr, Holders::kAll);
+    if (!holder || !holder->proven || FindSidecar(fs, holder->path).ok()) continue;  // else that file is told of, too
+    out += fmt::format("  {} holds what {} was; if it was moved by mistake, move it back: mv -n {} {}\n", Printable(holder->path), Printable(path),
+                       ShellQuote(holder->path), ShellQuote(path));
+  }
+  return out;
 }
 
 // A link that leads to no protected file, beside the sidecar of the file that had its name.
@@ -157,6 +203,7 @@ std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
     if (damage.part == DamagePart::kData && damage.cause == DamageCause::kMissing && !damage.repaired) lost.insert(damage.path);
   }
   std::string out = OlderCommitAdvice(fs, report);
+  if (report.kind == DatasetKind::kSet) out += MovedMembersText(fs, lost);
   for (const std::string& path : lost) {
     const auto there = fs.Stat(path, /*follow=*/false);
     if (!there.ok() || there->type == FileStat::Type::kRegular) continue;
@@ -184,7 +231,7 @@ std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, cons
                        ShellQuote(dataset.members.begin()->second));
   }
   const std::string ruined = RuinedSidecar(fs, dataset);
-  // What it has just refused, the message has said why and what to do.
+  // If the tool refused the action, its message has the reason and the advice.
   const bool refused = action == Action::kProtect || action == Action::kRemove;
   if (refused && report.status.code() == Code::kUnprotected && ruined.empty() && !report.unsealed) return "";
   return FailureAdvice(report, ruined, repeated, HasSidecar(fs, dataset)) +

@@ -1,6 +1,6 @@
 #pragma once
-// Advice after a failed operation: what is in the way in the file system, and what to do about it. Unlike the texts of
-// print.h, this looks at files.
+// Advice after a failed operation: names the obstacle in the file system, and the remedy. Unlike the texts of print.h, this
+// examines files.
 
 #include <string>
 
@@ -10,14 +10,14 @@
 
 namespace lzy {
 
-/// What to do now that `report.status` says that `action` failed for `dataset`: lines, or nothing if there is no
-/// advice. `repeated`: see ReportText. `all_seen`: there are no other ranks, so `dataset` has all members. Local; changes
-/// nothing.
+/// Advice after `action` failed for `dataset` with `report.status`: lines, or nothing if there is no advice. `repeated`:
+/// see ReportText. `all_seen`: there are no other ranks, so `dataset` has all members. Local; changes nothing.
 std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, Action action,
                                const std::string& repeated, bool all_seen);
 
-/// How to move away what has the name of a lost file, such as a directory: a restore does not replace it. Or what is newer than
-/// most of a set, which can be restored as it was (set_aside.h). Lines, or nothing. Local; changes nothing.
+/// Advice before a restore: lines, or nothing. If an object such as a directory has the name of a lost file, says to move
+/// it away, because a restore does not replace it. If files are newer than most of a set, says how to restore the set as it
+/// was (set_aside.h). Local; changes nothing.
 std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report);
 
 }  // namespace lzy

@@ -1,5 +1,5 @@
 #pragma once
-// Where the process that parses damaged files is (tools/objects_helper).
+// Path of the program that parses damaged files (tools/objects_helper).
 
 #include <string>
 

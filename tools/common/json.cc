@@ -1,4 +1,4 @@
-// Fields and words of the schema "lzy-report/1". docs/reference/tools.md "JSON" must name what is added here.
+// Fields and words of the schema "lzy-report/1". If you add one, add it to docs/reference/tools.md "JSON", too.
 
 #include "common/json.h"
 
@@ -14,7 +14,7 @@
 namespace lzy {
 namespace {
 
-// Words of the schema, in the order of Code: they never change, whatever happens to the enumeration.
+// Words of the schema, in the order of Code. They never change, even if the enumeration does.
 constexpr const char* kCodeWords[] = {
     "ok",   "invalid-argument", "not-found", "io",             "unreadable",   "corrupt",   "newer-format", "unprotected",
     "busy", "interrupted",      "timeout",   "beyond-repair",  "write-failed", "no-memory", "mpi",          "internal"};
@@ -129,8 +129,8 @@ Json BytesOf(const Json& value) {
   return out;
 }
 
-// Names of files may hold any bytes, JSON only UTF-8. A replacement could stand for several names, so the bytes are told
-// as well: "path_hex" beside "path". Sentences for people do without.
+// Names of files may contain any bytes, JSON only UTF-8. A replacement could stand for several names, so the bytes are
+// given, too: "path_hex" beside "path". Sentences for users do without.
 void TellBytes(Json& json) {
   Json more = Json::object();
   for (auto item = json.begin(); item != json.end(); ++item) {

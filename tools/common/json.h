@@ -9,15 +9,15 @@
 
 namespace lzy {
 
-/// Keeps the order in which fields were added, so that documents are easy to read.
+/// A JSON value that keeps the order in which fields were added, so that documents are easy to read.
 using Json = nlohmann::ordered_json;
 
 /// One entry of "datasets".
 Json ToJson(const DatasetReport& report);
 /// A failure: "code" as a word, "message" for people.
 Json ToJson(const Status& status);
-/// The text of a document, ended by a newline; indented unless `one_line`. File names need not be UTF-8, but JSON
-/// must be: bytes that are not are replaced. Unless `one_line`, a field KEY_hex then has the bytes of the field KEY.
+/// The text of a document, with a newline at the end; indented unless `one_line`. JSON must be UTF-8, but file names need
+/// not be: other bytes are replaced. Unless `one_line`, the bytes of such a field KEY are in the field KEY_hex.
 std::string Dump(Json json, bool one_line);
 
 }  // namespace lzy

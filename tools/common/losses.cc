@@ -25,7 +25,7 @@ namespace {
 
 using Kind = CatalogLoss::Kind;
 
-// Of a list on the screen or in a mail; --json has all.
+// The most entries of a list on the screen or in a mail; --json has all.
 constexpr std::size_t kMostLosses = 20;
 
 /// The PATHs that are directories, as the catalogue knows them.
@@ -39,7 +39,7 @@ std::vector<std::string> Directories(const ToolRun& run) {
   return out;
 }
 
-/// What was deleted on purpose, as the layer and the tools noted it.
+/// Deletions on purpose, recorded by the layer and the tools.
 class Deletions {
  public:
   explicit Deletions(std::string catalog) : catalog_(std::move(catalog)) {}
@@ -52,7 +52,7 @@ class Deletions {
  private:
   using Notes = std::multimap<std::string, std::int64_t>;
 
-  // Of a set, members are deleted one by one, each perhaps by a process with notes of its own: one is enough.
+  // Members of a set are deleted one by one, perhaps by processes with separate records. One record is enough.
   static bool Has(const Notes& notes, const CatalogDataset& dataset) {
     const auto deleted = [&](const std::string& path) {
       // Clocks of nodes differ. A file that a tool has seen since was made again.
@@ -90,7 +90,7 @@ class Deletions {
     for (DeletionRecord& record : ReadDeletions(catalog, owner)) to.emplace(std::move(record.path), record.time);
   }
 
-  // Of the directory, or of the next one above that is still there.
+  // Owner of the directory, or of the nearest existing directory above it.
   static std::uint32_t OwnerAt(std::string directory) {
     struct stat about {};
     while (lstat(directory.c_str(), &about) != 0 && directory != "/" && directory != ".") directory = DirectoryOf(directory);
@@ -103,15 +103,23 @@ class Deletions {
 
 enum class Presence { kProtected, kUnprotected, kAbsent, kUnknown };
 
-/// What is there: the datasets that the tool has found, and the directories that they are in, each looked at once.
+/// The existing datasets that the tool has found, and their directories; each directory is examined once.
 class Scene {
  public:
   Scene(ToolRun& run, const std::vector<DatasetRef>& datasets) : fs_(run.fs()), datasets_(datasets) {
     for (const DatasetRef& dataset : datasets) paths_.insert(PathOf(dataset));
   }
   bool Has(const CatalogDataset& dataset) const { return paths_.contains(dataset.path); }
-  /// Of a set, one member with a sidecar of a set tells of all: tools report what is wrong with sets of which a sidecar is left. If
-  /// none is, nothing else tells of a member that is absent, whatever became of the others.
+  /// Whether files that were members of this set were found each for itself, and the set was not.
+  bool HasMembersAlone(const CatalogDataset& dataset) const {
+    if (dataset.kind != "set" || Has(dataset)) return false;
+    for (std::uint32_t rank = 0; rank < dataset.devices; ++rank) {
+      if (paths_.contains(ExpandPattern(dataset.path, rank))) return true;
+    }
+    return false;
+  }
+  /// For a set, one member with a sidecar of a set is enough: tools report damage of sets with a sidecar. If no sidecar is
+  /// left, an absent member means a loss, whatever happened to the others.
   Presence Of(const CatalogDataset& dataset) {
     if (paths_.contains(dataset.path)) return Presence::kProtected;
     if (dataset.kind != "set") return Of(dataset.path);
@@ -130,7 +138,7 @@ class Scene {
     std::string path;  ///< empty: nowhere
     bool renamed = false;  ///< the file there is the one that was committed, by inode and birth, and no copy of it
   };
-  /// Where the dataset of this uuid is, as far as rank 0 sees it. The first call looks at all sidecars.
+  /// The place of the dataset with this uuid, as rank 0 sees it. The first call examines all sidecars.
   Place PlaceOf(const std::string& uuid) {
     if (!looked_) {
       for (const DatasetRef& dataset : datasets_) Look(dataset);
@@ -168,8 +176,8 @@ class Scene {
     return sidecar.empty() || !directory.PeekAt(sidecar).ok() || directory.PeekAt(sidecar)->kind == DatasetKind::kSet;
   }
 
-  // Unknown: it cannot be looked at, so nobody may say that it is gone. The sidecar of a link is beside its target; the file
-  // system of the tool follows no links that the user did not name.
+  // Unknown: the path cannot be examined, so it must not be reported as lost. The sidecar of a link is beside its target;
+  // the file system of the tool follows no links that the user did not name.
   Presence Of(const std::string& path) {
     const auto stat = fs_.Stat(path, /*follow=*/false);
     if (stat.ok() && stat->type == FileStat::Type::kOther) {
@@ -181,7 +189,7 @@ class Scene {
     Directory& directory = At(DirectoryOf(path));
     const Status listed = directory.Names().status();
     if (!listed.ok() && listed.code() != Code::kNotFound) return Presence::kUnknown;
-    // What a renamed file left behind under its old name is of no file that is missing.
+    // A sidecar that a renamed file left under its old name belongs to no missing file.
     const std::string sidecar = directory.SidecarOf(BaseNameOf(path));
     const bool left_behind = !stat.ok() && !sidecar.empty() && directory.HomeOf(sidecar);
     if (!sidecar.empty() && !left_behind) return Presence::kProtected;
@@ -196,13 +204,15 @@ class Scene {
   std::map<std::string, Place> places_;
 };
 
-/// What has become of one dataset, if that is news.
+/// The loss of one dataset, if it is new.
 std::optional<CatalogLoss> LossOf(ToolRun& run, const CatalogDataset& dataset, const std::string& lasts, Scene& scene, Deletions& deletions) {
   if (IsOfCatalog(dataset.path, run.books()->catalog()->path())) return CatalogLoss{dataset.id, Kind::kWanted, "of the catalogue"};
   const Presence presence = scene.Of(dataset);
   if (presence == Presence::kUnknown) return std::nullopt;
   // A file that was left over from an older set is a member again.
   if (presence == Presence::kProtected && dataset.uuid.empty() && !scene.Has(dataset)) return CatalogLoss{dataset.id, Kind::kWanted, "member of a set"};
+  // Members that were renamed: the tool has said what it found of each of them.
+  if (presence == Presence::kProtected && scene.HasMembersAlone(dataset)) return CatalogLoss{dataset.id, Kind::kWanted, "its files are no members any more"};
   if (presence == Presence::kProtected) return lasts.empty() ? std::nullopt : std::optional(CatalogLoss{dataset.id, Kind::kBack, ""});
   const Kind kind = presence == Presence::kUnprotected ? Kind::kUnprotected : Kind::kVanished;
   if (lasts == (kind == Kind::kUnprotected ? "unprotected" : "vanished")) return std::nullopt;
@@ -212,7 +222,7 @@ std::optional<CatalogLoss> LossOf(ToolRun& run, const CatalogDataset& dataset, c
     // The entry goes to the new place when that is read (Catalog::Note), unless there is one for it, or it is a set.
     auto known = run.books()->catalog()->Find(now.path);
     if (dataset.kind != "set" && known.ok() && !*known) return std::nullopt;
-    // What was there when this one was, too, is a copy, and this one is lost.
+    // If the other file existed at the same time as this one, it is a copy, and this one is lost.
     const bool copy = !now.renamed && known.ok() && *known && (*known)->first_seen <= dataset.last_seen;
     if (!copy) return CatalogLoss{dataset.id, Kind::kWanted, "moved to " + now.path};
   }
@@ -294,6 +304,23 @@ void ReportLosses(ToolRun& run) {
     run.Finding(kExitNotProtected, fmt::format("and {} more that are not protected any more", list.size() - kMostLosses), next);
   }
   if (!list.empty()) run.extra()["losses"] = std::move(list);
+}
+
+// No report will ever tell of them again, under that path.
+void ForgetMembersOf(ToolRun& run, const DatasetReport& report) {
+  if (run.books() == nullptr || run.books()->catalog() == nullptr || report.kind != DatasetKind::kSet) return;
+  Catalog& catalog = *run.books()->catalog();
+  const std::string pattern = CatalogPath(report.path, true);
+  std::vector<CatalogLoss> members;
+  for (std::uint32_t rank = 0; rank < report.devices; ++rank) {
+    const std::string path = ExpandPattern(pattern, rank);
+    const auto known = catalog.Find(path);
+    if (!known.ok() || !*known || (*known)->kind != "shared" || (*known)->state == "gone") continue;
+    const auto peek = FindAndPeek(run.fs(), path);
+    if (peek.ok() && peek->kind == DatasetKind::kSet) members.push_back({(*known)->id, Kind::kWanted, "member of a set"});
+  }
+  if (members.empty()) return;
+  if (Status noted = catalog.NoteLosses(run.tool_name(), WallClockNs(), members); !noted.ok()) run.books()->Drop(noted);
 }
 
 void AcknowledgeLosses(ToolRun& run) {

@@ -22,7 +22,7 @@ constexpr std::uint64_t kMostBytes = 256u << 20;
 constexpr std::uint64_t kLeastFree = 64u << 20;
 constexpr std::size_t kPiece = 4u << 20;
 constexpr double kMostSeconds = 3;
-// What cannot be compressed: some file systems do that.
+// Fills it with data that cannot be compressed, because some file systems compress.
 AlignedBuffer MakeBuffer(std::size_t bytes) {
   AlignedBuffer buffer(bytes);
   std::mt19937_64 random(1);

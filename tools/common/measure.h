@@ -1,5 +1,5 @@
 #pragma once
-// How fast a directory is written and read, and how fast this machine computes parity: for lzy-plan --measure.
+// Measures how fast a directory is written and read, and how fast this machine computes parity: for lzy-plan --measure.
 
 #include <string>
 
@@ -13,8 +13,8 @@ struct MeasuredRates {
 };
 
 /// Writes a file of up to 256 MiB in `directory`, for a few seconds at most, syncs it, and reads it back from the device.
-/// The name of the file is removed before anything is written, so that nothing is left behind even if the process is
-/// killed. Uses one thread. kInvalidArgument if there is no such directory, or less than 64 MiB is free.
+/// Removes the name of the file before writing, so nothing remains even if the process is killed. Uses one thread.
+/// kInvalidArgument: there is no such directory, or less than 64 MiB is free.
 Result<MeasuredRates> MeasureRates(FileSystem& fs, const std::string& directory);
 
 }  // namespace lzy

@@ -23,7 +23,7 @@ bool UnderMpiLauncher() {
   return false;
 }
 
-// By the variables of hydra and of Open MPI. One process says it for all.
+// By the variables of hydra and of Open MPI. One process reports for all.
 int StartedApart() {
   const std::pair<const char*, const char*> kLaunchers[] = {{"PMI_SIZE", "PMI_RANK"},
                                                             {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}};
@@ -59,7 +59,7 @@ MpiSession::MpiSession() {
 }
 
 MpiSession::~MpiSession() {
-  // Its communicator must be freed before MPI_Finalize.
+  // The communicator must be freed before MPI_Finalize.
   comm_.reset();
   if (initialized_) MPI_Finalize();
 }

@@ -1,6 +1,6 @@
 #pragma once
-// MPI for as long as a tool runs, if an MPI launcher started it; otherwise this process alone. Made first and
-// destroyed last in RunTool.
+// MPI for the lifetime of a tool, if an MPI launcher started it; otherwise this process alone. RunTool creates it first and
+// destroys it last.
 
 #include <memory>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace lzy {
 
-/// One for each process. Collective to make and to destroy.
+/// One for each process. Construction and destruction are collective.
 class MpiSession {
  public:
   /// Initialises MPI only under a launcher, because that takes 40 to 140 ms and more.
@@ -19,18 +19,18 @@ class MpiSession {
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
-  /// If not ok, MPI did not start, and comm() is this process alone; or the ranks run versions of lzy that do not understand
-  /// each other, and only comm().rank() may be relied on.
+  /// Not ok: MPI did not start, and comm() has only this process. Or: the ranks run versions of lzy that do not understand
+  /// each other, and only comm().rank() may be used.
   const Status& status() const { return status_; }
-  /// Valid as long as the session.
+  /// Valid until this session is destroyed.
   Communicator& comm() { return *comm_; }
-  /// How many processes the launcher started, if MPI sees only this one of them and this is the first; otherwise 0. Then
-  /// launcher and program are of different MPIs.
+  /// The number of processes that the launcher started, if MPI connects none of them, because launcher and program use
+  /// different MPI libraries. Set only on the first of these processes; otherwise 0.
   int started_apart() const { return started_apart_; }
-  /// On rank 0, which ranks have which version of lzy, if there are several; otherwise empty.
+  /// On rank 0, if the ranks run several versions of lzy: which ranks run which. Otherwise empty.
   const std::string& versions() const { return versions_; }
-  /// Ends all ranks with this code, after a failure of this rank alone that the others cannot learn of. Does nothing
-  /// without others.
+  /// Ends all ranks with this code. Call it after a failure of this rank that it cannot report to the others. Does nothing
+  /// if there are no others.
   void AbortOthers(int exit_code);
 
  private:

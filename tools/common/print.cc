@@ -21,7 +21,7 @@ namespace {
 
 // Lines about damage in one report; --json has all of it.
 constexpr std::size_t kMostDamageLines = 1000;
-// From this many places of one device on, they are one line.
+// If one device has at least this many damaged places, they become one line.
 constexpr std::size_t kManyPlaces = 12;
 // Objects that are named below one line.
 constexpr std::size_t kMostObjectLines = 10;
@@ -105,7 +105,7 @@ std::string GeometryText(const DatasetReport& report) {
       FormatSize(report.block_size), FormatSize(report.unit));
 }
 
-// What was done about a range, or can be.
+// The repair that was made, or is possible.
 std::string RemedyText(const DatasetReport& report, const Damage& damage, Action action) {
   // The disk or the bus was wrong once. There is nothing to repair, so it counts as repaired.
   if (damage.transient) return "a second read was right";
@@ -113,7 +113,7 @@ std::string RemedyText(const DatasetReport& report, const Damage& damage, Action
   // In a dry run of lzy-verify --repair. It makes no missing files, so it would not repair them.
   const bool would = action == Action::kRepairDryRun && damage.cause != DamageCause::kMissing;
   if (damage.beyond_repair) return "beyond repair";
-  // Neither hashes that nobody has can be repaired, nor parity of data that cannot be checked.
+  // Hashes without any copy cannot be repaired, nor parity of data that cannot be checked.
   if (report.unjudged && damage.part != DamagePart::kData) return "lzy-protect makes it again";
   if ((damage.part == DamagePart::kParity && IsEdit(damage.cause)) || WaitsForEdits(report, damage)) {
     return "the next commit makes it again";
@@ -143,7 +143,7 @@ struct DamageRun {
            next.beyond_repair == first.beyond_repair;
   }
 
-  // Names of what is in one more entry. Elements that follow one another are one line.
+  // Names of the objects in one more entry. Consecutive elements become one line.
   void AddObjects(const Damage& next) {
     objects_left_off += next.objects_left_off;
     for (const DamagedObject& object : next.objects) {
@@ -185,12 +185,12 @@ std::vector<DamageRun> ByDevice(std::vector<DamageRun> runs) {
   const auto key = [](const DamageRun& run) { return Key(run.first.path, run.first.part, run.first.device); };
   std::map<Key, std::size_t> count;
   for (const DamageRun& run : runs) count[key(run)] += run.one_device;
-  // Where the line of each device is in `out`.
+  // By device: number of its line in `out`.
   std::map<Key, std::size_t> line;
   std::vector<DamageRun> out;
   for (DamageRun& run : runs) {
     run.end = run.first.offset + run.length;
-    // A run over several devices, or one of few, stays a line of its own.
+    // A run over several devices, or of a device with few places, stays a line of its own.
     if (!run.one_device || count[key(run)] < kManyPlaces) {
       out.push_back(std::move(run));
       continue;
@@ -206,7 +206,7 @@ std::vector<DamageRun> ByDevice(std::vector<DamageRun> runs) {
     ++all.places;
     all.length += run.length;
     all.end = std::max(all.end, run.end);
-    // As one entry with those of the run.
+    // Joined with the entries of the run.
     Damage more = run.first;
     more.objects = std::move(run.objects);
     more.objects_left_off = run.objects_left_off;
@@ -215,20 +215,20 @@ std::vector<DamageRun> ByDevice(std::vector<DamageRun> runs) {
   return out;
 }
 
-// Where a line's damage is.
+// The place of the damage in a line.
 std::string PlaceText(const DamageRun& run) {
   if (run.places == 1) return fmt::format("offset {}, length {}", run.first.offset, run.length);
   return fmt::format("{} places from offset {} to {}, together {}", run.places, run.first.offset, run.end,
                      FormatSize(run.length));
 }
 
-// One line: file, part, place, device, cause, and what can be done.
+// One line: file, part, place, device, cause, and possible repair.
 std::string DamageText(const DatasetReport& report, const DamageRun& run, Action action) {
   const Damage& damage = run.first;
   std::string line =
       fmt::format("  {}: {}, {}, {}: {}", damage.path, Name(damage.part), PlaceText(run),
                   run.one_device ? fmt::format("device {}", damage.device) : "several devices", CauseText(damage));
-  // Metadata alone do not tell what can be done.
+  // Metadata alone do not show whether a repair is possible.
   if (action != Action::kInfo) line += "; " + RemedyText(report, damage, action);
   if (run.places > 1) line += "; --json lists them";
   line += "\n";
@@ -243,7 +243,7 @@ std::string LostText(const DatasetReport& report) {
   for (const Damage& damage : report.damage) {
     if (damage.beyond_repair && damage.part == DamagePart::kData) lost.push_back(&damage);
   }
-  // By place in the file, so that neighbours come together.
+  // By place in the file, so that neighbours are together.
   std::ranges::stable_sort(lost, {}, [](const Damage* damage) { return std::tie(damage->path, damage->offset); });
   std::string out;
   for (std::size_t i = 0; i < lost.size();) {
@@ -260,8 +260,8 @@ std::string LostText(const DatasetReport& report) {
   return out;
 }
 
-/// A copy whose names a terminal shows as they are. File names may have control characters in them. Commands to be
-/// typed need the names themselves: see ShellQuote().
+/// A copy with names in printable form: file names may have control characters. Commands to be typed need the original
+/// names: see ShellQuote().
 DatasetReport PrintableReport(DatasetReport report) {
   report.path = Printable(report.path);
   for (Damage& damage : report.damage) {
@@ -293,7 +293,7 @@ std::string WorkText(const DatasetReport& report) {
   return out;
 }
 
-// Which devices are coded together, for --map.
+// The groups of devices, for --map.
 std::string MapText(const DatasetReport& report) {
   std::string out;
   for (std::size_t g = 0; g < report.map.size(); ++g) {
@@ -343,7 +343,7 @@ std::string PortionText(const DatasetReport& report) {
   return fmt::format("  read from {:.1f} % to {:.1f} %; the next lzy-scrub goes on there\n", percent(portion.begin), percent(portion.end));
 }
 
-// What lzy-info prints for a dataset.
+// The text of lzy-info for a dataset.
 std::string InfoText(const DatasetReport& report) {
   if (report.devices == 0) return "";
   std::string out = fmt::format("  kind:      {}\n  size:      {}\n", KindText(report), SizeText(report.bytes));
@@ -367,7 +367,7 @@ std::string InfoText(const DatasetReport& report) {
 
 }  // namespace
 
-// The same state is worded by what was asked for: lzy-protect says "protected" where lzy-verify says "intact".
+// The word for a state depends on the action: lzy-protect says "protected", lzy-verify "intact".
 std::string StateText(const DatasetReport& report, Action action) {
   if (action == Action::kRemove && report.planned) return "protection is removed";
   if (action == Action::kRemoveDryRun && report.planned) return "protection would be removed";
@@ -411,7 +411,7 @@ std::string PhasesText(const Phases& phases) {
                                                 {"writing", phases.write},        {"syncing", phases.sync}};
   std::string parts;
   for (const auto& [name, seconds] : all) {
-    // What is less is not shown.
+    // Shorter times are not shown.
     if (seconds >= 0.0005) parts += fmt::format("{}{} {:.3f} s", parts.empty() ? ": " : ", ", name, seconds);
   }
   return fmt::format("{:.3f} s{}", phases.total, parts);
@@ -445,13 +445,13 @@ std::string ReportText(const DatasetReport& given, Action action, const ReportWo
     out += fmt::format("  and {} more; --json lists all of them\n", runs.size() - kMostDamageLines);
   }
   out += NotVisibleText(report);
-  // What could not be judged at all.
+  // Ranges that could not be judged at all.
   for (const DatasetReport::Unchecked& range : report.unchecked) {
     out += fmt::format("  {}: data, offset {}, length {}: cannot be checked, its hashes are lost\n", Printable(range.path), range.offset,
                        range.length);
   }
   if (ExitCodeOf(report) == 2) out += LostText(report);
-  // Where members are now, or would be, after a restore to other nodes.
+  // Places of members after a restore to other nodes, or after a dry run of one.
   const bool dry = action == Action::kRestoreDryRun || action == Action::kSpreadDryRun;
   if (report.from_replica > 0) {
     out += fmt::format("  {} {} from the replica\n", FormatSize(report.from_replica), dry ? "would come" : "came");

@@ -55,7 +55,7 @@ bool Progress::IsDue(Clock::time_point now) {
 }
 
 void Progress::Show(const std::string& line) {
-  // Spaces over what is left of a longer line.
+  // Overwrites the rest of a longer line with spaces.
   const std::size_t padding = shown_ > line.size() ? shown_ - line.size() : 0;
   Put(stderr, fmt::format("\r{}{:{}}", line, "", padding));
   std::fflush(stderr);
@@ -80,7 +80,7 @@ void Progress::Update(const char* phase, std::uint64_t done, std::uint64_t total
   if (!enabled_) return;
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
-  // The rate is that of this phase, so that the remaining time is, too.
+  // The rate is that of this phase, and so is the remaining time.
   if (phase_ != phase || done < last_done_) {
     phase_ = phase;
     phase_begin_ = now;

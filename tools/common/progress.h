@@ -1,5 +1,5 @@
 #pragma once
-// A line on a terminal that says how far the work is. ToolRun has one, and the engine calls Update from its threads.
+// Shows the progress of the work in a line on the terminal. ToolRun has one, and the engine calls Update from its threads.
 
 #include <chrono>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace lzy {
 
-/// Writes to stderr, from one second after its construction on, a few times a second. Thread-safe. If not enabled,
-/// does nothing.
+/// Writes to stderr, a few times a second, beginning one second after its construction. Thread-safe. Does nothing unless it
+/// is enabled.
 class Progress {
  public:
   explicit Progress(bool enabled) : enabled_(enabled), begin_(Clock::now()) {}
@@ -17,12 +17,12 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// The state of the work. A new phase, or a smaller `done`, starts the rate anew. With `note`, the line has the rate of
-  /// the last second, too, and ends with it.
+  /// Sets the state of the work. The rate is computed anew for a new phase, or if `done` decreases. With `note`, the line
+  /// also has the rate of the last second, and ends with the note.
   void Update(const char* phase, std::uint64_t done, std::uint64_t total, const std::string* note = nullptr);
-  /// So many of `total` files are done, one more than before, and this one had `bytes` bytes.
+  /// Adds a file of `bytes` bytes. Now `files` of `total` files are done.
   void Count(std::uint64_t files, std::uint64_t total, std::uint64_t bytes);
-  /// Takes the line off the terminal, so that something else can be printed. The next Update shows it again.
+  /// Removes the line from the terminal, so that other text can be printed. The next Update shows it again.
   void Clear();
 
  private:
@@ -37,14 +37,14 @@ class Progress {
   std::mutex mutex_;
   std::string phase_;
   std::uint64_t last_done_ = 0;
-  std::uint64_t file_bytes_ = 0;  // of all Count() calls
+  std::uint64_t file_bytes_ = 0;  // sum of all calls of Count
   Clock::time_point phase_begin_;
   Clock::time_point next_;
-  /// Where the rate of the last second is counted from.
+  /// The time from which the rate of the last second is computed.
   Clock::time_point mark_;
   std::uint64_t mark_done_ = 0;
   double last_rate_ = 0;
-  /// Length of the line on the terminal; 0: there is none.
+  /// Length of the line on the terminal; 0: there is no line.
   std::size_t shown_ = 0;
 };
 

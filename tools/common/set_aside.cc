@@ -15,7 +15,7 @@
 namespace lzy {
 namespace {
 
-// Of a command; if there are more, a sentence says what to move.
+// The most files in one command; if there are more, a sentence describes them.
 constexpr std::size_t kMostFiles = 32;
 
 struct Member {

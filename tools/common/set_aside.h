@@ -1,6 +1,6 @@
 #pragma once
-// Advice for sets of which files of two commits are together in one place: which of them to move away, so that the others can be
-// restored. Nothing that it tells to do loses a file or a sidecar.
+// Advice for sets that have files of two commits in one place: which files to move away, so that the others can be
+// restored. The advice never loses a file or a sidecar.
 
 #include <string>
 
@@ -10,11 +10,12 @@
 
 namespace lzy {
 
-/// For `path`, a member of an older set that has the name of its place in it, and the sidecar that says `peek`. Lines. Local.
+/// Advice for `path`, a member of an older set at the place of a member of the present set. `peek`: its sidecar. Lines.
+/// Local.
 std::string OlderSetAdvice(FileSystem& fs, const std::string& path, const Peek& peek);
 
-/// For a set beyond repair: if most of it is as an older commit left it, and parity suffices for the rest. Lines, or nothing.
-/// Sees the members that this process sees. Local.
+/// Advice for a set beyond repair, if most members are as an older commit left them, and parity can rebuild the others.
+/// Lines, or nothing. Uses only the members that this process sees. Local.
 std::string OlderCommitAdvice(FileSystem& fs, const DatasetReport& report);
 
 }  // namespace lzy

@@ -9,8 +9,8 @@
 
 namespace lzy {
 
-// As those of GNU coreutils do: in the other direction than the stream's, so that using it fails. A command that the tool
-// becomes or starts finds them closed, as they were.
+// As in GNU coreutils: opened in the opposite direction of the stream, so that using it fails. A command that the tool
+// becomes or starts finds the descriptors closed, as they were.
 void KeepStandardDescriptors() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) >= 0) continue;

@@ -1,20 +1,20 @@
 #pragma once
-// What tools print, on streams that may be closed or full. fmt::print throws then, which would end a tool as a crash does.
+// Output of tools on streams that may be closed or full. fmt::print would throw, and the tool would seem to crash.
 
 #include <cstdio>
 #include <string_view>
 
 namespace lzy {
 
-/// Opens descriptors 0, 1 and 2 if they are closed, so that no file that is opened later gets one of these numbers, and with it
-/// what the tool prints. What is written to a stream that was closed still fails. Call it first.
+/// Opens descriptors 0, 1 and 2 if they are closed. Otherwise a file opened later would get one of these numbers, and the
+/// output of the tool. Writing to a stream that was closed still fails. Call it first.
 void KeepStandardDescriptors();
 
-/// Prints. A failure shows in the error flag of the stream: EndStreams.
+/// Prints. After a failure the error flag of the stream is set; see EndStreams.
 void Put(std::FILE* to, std::string_view text);
 
-/// Writes what is left. Returns `exit_code`, or that of an I/O error if it is 0 and something of what was printed got lost:
-/// then stderr says so, if it can.
+/// Flushes the streams. Returns `exit_code`. If that is 0 and some output was lost, reports this on stderr, if possible,
+/// and returns the code of an I/O error.
 int EndStreams(std::string_view tool, int exit_code);
 
 }  // namespace lzy

@@ -1,5 +1,5 @@
-// The frame of the tools. RunTool, at the end, is the whole of main(): RunWithin parses and checks,
-// ToolRun::HandlePath, HandleSome, HandleOne and Tell do the work, ToolRun::Finish ends.
+// The frame of the tools. RunTool, at the end, is the whole of main(). RunWithin parses and checks. ToolRun::HandlePath,
+// HandleSome, HandleOne and Tell do the work. ToolRun::Finish ends the run.
 
 #include "common/tool.h"
 
@@ -24,6 +24,7 @@
 #include "common/alert.h"
 #include "common/failure_advice.h"
 #include "common/helper.h"
+#include "common/losses.h"
 #include "common/mpi_session.h"
 #include "common/progress.h"
 #include "common/streams.h"
@@ -42,7 +43,7 @@ namespace {
 constexpr int kExitInternal = 7;
 constexpr int kExitNoMemory = 8;
 
-// The number of the signal that wants the tool to end; 0: none does.
+// Number of the signal that asked the tool to end; 0: none.
 volatile sig_atomic_t stop_wanted = 0;
 
 /// Only notes the signal. Engine and ToolRun look at it where they can end without leaving anything half-written.
@@ -59,7 +60,7 @@ void CatchSignals() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-// What --json prints if the tool has made no document of its own.
+// The document of --json if the tool has made none of its own.
 Json Document(const Tool& tool, int exit_code, double seconds, Json datasets) {
   Json document = {{"schema", tool.schema}, {"tool", tool.name}, {"exit_code", exit_code}};
   if (tool.schema != Tool().schema) return document;
@@ -95,7 +96,7 @@ std::uint64_t BytesHere(FileSystem& fs, const Communicator& comm, const DatasetR
   return bytes;
 }
 
-/// Options that the next command needs as this one did. Those that the environment sets, it will set again.
+/// Options of this command that the next command needs, too. Options from the environment will be set again.
 std::string RepeatedOptions(const Options& options) {
   std::string out;
   for (const char* name : {"key", "device-dirs"}) {
@@ -117,7 +118,7 @@ std::vector<std::string> AllNamed(const Tool& tool, std::vector<std::string> pat
     if (!failed) named.push_back(real.string());
   }
   for (const std::string& path : paths) {
-    // A link of somebody else is refused, with the reason.
+    // A link of another user is refused, with the reason.
     const std::string directory = DirectoryOf(path);
     const auto link = PosixFileSystem().Stat(path, /*follow=*/false);
     const bool is_own = !tool.reads_through_links && link.ok() && link->uid == geteuid();
@@ -132,7 +133,7 @@ std::vector<std::string> AllNamed(const Tool& tool, std::vector<std::string> pat
 
 }  // namespace
 
-/// What --json prints at the end.
+/// The parts of the document of --json.
 struct JsonParts {
   Json datasets = Json::array();
   Json errors = Json::array();
@@ -173,7 +174,7 @@ void ToolRun::Fail(const Status& status, int exit_code) {
   Complain(status);
 }
 
-// The same failure may come with every dataset; it is told once.
+// The same failure may come with every dataset; it is reported once.
 void ToolRun::Complain(const Status& status) {
   if (!told_.insert(status.message()).second) return;
   json_->errors.push_back(ToJson(status));
@@ -214,8 +215,7 @@ bool ToolRun::Interrupted() {
   return interrupted_;
 }
 
-// A rank without a signal of its own ended because another one had one. Launchers may send different signals; the
-// highest number is taken.
+// If this rank got no signal, another rank did. Launchers may send different signals to ranks; the highest number is used.
 int ToolRun::TellInterrupted() {
   const auto anywhere = comm_.AllReduceMax(static_cast<std::uint64_t>(stop_wanted));
   const int signal = anywhere.ok() && *anywhere != 0 ? static_cast<int>(*anywhere) : SIGTERM;
@@ -225,7 +225,7 @@ int ToolRun::TellInterrupted() {
   if (!unfinished_.empty()) text += fmt::format("; {} is not finished", unfinished_);
   text += "; no file is half-written: " + tool_.rest;
   Complain(Status(Code::kInterrupted, text));
-  // As shells report a program that a signal has ended.
+  // Exit codes of shells for programs that a signal has ended.
   constexpr int kSignalled = 128;
   return kSignalled + signal;
 }
@@ -258,9 +258,9 @@ Status ToolRun::DropSeen(std::vector<DatasetRef>& datasets) {
   return Status::Ok();
 }
 
-// The datasets are the same on all ranks: ResolvePath gathers what they see.
+// The datasets are the same on all ranks: ResolvePath gathers the findings of all ranks.
 std::vector<DatasetRef> ToolRun::DatasetsOf(const std::string& path) {
-  // What could not be looked at, such as a directory without permission. The rest is handled nevertheless.
+  // Paths that could not be examined, such as a directory without permission. The rest is still handled.
   std::vector<Status> troubles;
   auto datasets = ResolvePath(*fs_, comm_, path, tool_.resolve(), &troubles);
   for (const Status& trouble : troubles) Fail(trouble);
@@ -291,7 +291,7 @@ void ToolRun::HandleArranged() {
   for (const std::string& path : arguments_.paths) {
     if (Interrupted()) return;
     std::vector<DatasetRef> some = DatasetsOf(path);
-    // Here already: what is named twice must not count twice.
+    // Remove duplicates already here: a dataset that was named twice must not count twice.
     if (Status dropped = DropSeen(some); !dropped.ok()) return Fail(dropped);
     std::ranges::move(some, std::back_inserter(all));
   }
@@ -305,7 +305,7 @@ bool ToolRun::HadEnough() {
 }
 
 void ToolRun::HandleAll(const std::vector<DatasetRef>& datasets) {
-  // What is handled side by side, and told when all of it is done.
+  // Number of datasets that are handled side by side, and reported together.
   constexpr std::size_t kOfARank = 256;
   const std::size_t most = kOfARank * static_cast<std::size_t>(comm_.size());
   for (std::size_t i = 0; i < datasets.size() && !interrupted_ && !HadEnough(); i += most) {
@@ -336,7 +336,7 @@ void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, s
   }
   for (std::size_t i = 0; i < datasets.size(); ++i) {
     if (!reports[i]) {
-      // What was done side by side after this one is told nevertheless.
+      // Datasets that were handled side by side with this one are still reported.
       if (Interrupted()) {
         if (unfinished_.empty()) unfinished_ = datasets[i].path;
         continue;
@@ -348,7 +348,7 @@ void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, s
   }
 }
 
-// Other programs go on while a directory is gone through. lzy-protect needs the file, the others a sidecar.
+// Other programs run while a directory is processed. lzy-protect needs the file, other tools a sidecar.
 bool ToolRun::HasGone(const DatasetRef& dataset, const DatasetReport& report) {
   const bool makes = tool_.resolve() == Resolve::kProtectable;
   if (dataset.kind != DatasetKind::kShared || report.status.code() == Code::kInterrupted) return false;
@@ -360,7 +360,7 @@ bool ToolRun::HasGone(const DatasetRef& dataset, const DatasetReport& report) {
   return anywhere.ok() && *anywhere == 0;
 }
 
-// The engine tells how far it is, and asks whether to stop, from any of its threads.
+// The engine reports progress, and asks whether to stop, from any of its threads.
 Context ToolRun::MakeContext() {
   Context context{*fs_, comm_, options_};
   context.progress = [this](const char* phase, std::uint64_t done, std::uint64_t total) {
@@ -381,7 +381,7 @@ void ToolRun::CountFinished(const std::string& path) {
 
 DatasetReport ToolRun::HandleOne(const DatasetRef& dataset) {
   const Context context = MakeContext();
-  // What was found must not wait for a large dataset.
+  // Store the findings so far: they must not wait for a large dataset.
   if (books_) books_->Flush();
   // Info reads metadata only.
   if (tool_.action() != Action::kInfo) TuneForWork(BytesHere(*fs_, comm_, dataset));
@@ -413,7 +413,7 @@ CatalogNote ToolRun::NoteOf(const DatasetRef& dataset, const DatasetReport& repo
   return note;
 }
 
-// What comes before `speaks_` is for all ranks, what comes after for rank 0.
+// The part before `speaks_` runs on all ranks, the part after it on rank 0.
 void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   if (report.skipped) return;
   // Notes say how the dataset was found, such as under an old name. Hints are of use only if there is damage.
@@ -446,14 +446,17 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   if (!speaks_) return;
   bytes_read_ += report.bytes_read;
   if (books_ && tool_.note) {
-    if (const auto read = tool_.note(report)) books_->Add(report, NoteOf(dataset, report, *read));
+    if (const auto read = tool_.note(report)) {
+      books_->Add(report, NoteOf(dataset, report, *read));
+      ForgetMembersOf(*this, report);
+    }
   }
   if (!tool_.tells()) return;
   progress_->Clear();
   for (const std::string& warning : report.warnings) {
     Warn(warning.starts_with(report.path + ":") ? warning : fmt::format("{}: {}", report.path, warning));
   }
-  // A failure of the operation itself, apart from what was found.
+  // A failure of the operation itself, apart from findings.
   if (!report.status.ok()) {
     // The engine's messages name the file they are about, which need not be the dataset's path.
     const bool named = report.status.message().find(report.path) != std::string::npos;
@@ -485,7 +488,7 @@ void ToolRun::HandleNamed() {
   }
 }
 
-// Without a PATH only if the tool allows it: Parse has checked that.
+// There may be no PATH if the tool allows it; Parse has checked that.
 int ToolRun::Run() {
   const auto begin = std::chrono::steady_clock::now();
   const bool keeps_books = std::ranges::find(tool_.table_options, "catalog") != tool_.table_options.end();
@@ -494,7 +497,7 @@ int ToolRun::Run() {
       tool_.needs_books ? Fail({Code::kIo, text}) : Warn(text);
     });
   }
-  // What is proven elsewhere must not be overwritten, though the command names one dataset only.
+  // Files that are proven elsewhere must not be overwritten, even if the command names only one dataset.
   if (keeps_books) AddToReach(*fs_, [this] { return DirectoriesInCatalog(options_); });
   if (arguments_.paths.size() > 1) AddToReach(*fs_, [this] { return DirectoriesOf(*fs_, arguments_.paths); });
   if (tool_.run) {
@@ -506,10 +509,23 @@ int ToolRun::Run() {
   } else {
     HandleNamed();
   }
+  TellLeftBare();
   return Finish(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
-// The command is told even if the tool was interrupted: what was found is found.
+// A file may have the sidecar that another one was judged by. Then it is this command that leaves nothing to be said of that other one.
+void ToolRun::TellLeftBare() {
+  const auto all = UniteRecords(comm_, TakeLeftBare(*fs_));
+  if (!all.ok()) return Fail(all.status());
+  for (const LeftBare& bare : *all) {
+    if (std::ranges::find(codes_.unjudged(), bare.path) != codes_.unjudged().end()) continue;
+    Fail({Code::kUnprotected, fmt::format("{}: it is not protected any more: by its content, the sidecar of that name is that of '{}', and has the "
+                                          "name of that file now", bare.path, bare.by)});
+    Say(fmt::format("  to protect it as it is: lzy-protect {}{}\n", RepeatedOptions(options_), ShellQuote(bare.path)));
+  }
+}
+
+// The command gets the findings even if the tool was interrupted.
 void ToolRun::EndBooks(int exit_code, double seconds) {
   if (!books_) return;
   books_->Flush();
@@ -553,7 +569,7 @@ namespace {
 int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   Communicator& comm = session.comm();
   const bool speaks = comm.rank() == 0;
-  // Without MPI every process is rank 0 of itself.
+  // Without MPI every process is its own rank 0.
   if (!session.status().ok()) return EndEarly(tool, speaks, argc, argv, session.status());
 
   // All ranks have the same command line, but not the same environment: so they agree on whether the options are
@@ -611,8 +627,7 @@ void AddOnDamage(Arguments& arguments, std::vector<std::string>& command) {
                       "if there is damage that the catalogue does not know yet: run COMMAND, with the report on its standard input");
 }
 
-// An exception that only this rank throws would leave the others in a collective call. Nothing can tell them but
-// MPI_Abort.
+// An exception on this rank alone would leave the others in a collective call. Only MPI_Abort can end them.
 int RunTool(const Tool& tool, int argc, char** argv) {
   KeepStandardDescriptors();
   MpiSession session;

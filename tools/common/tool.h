@@ -1,10 +1,10 @@
 #pragma once
-// What lzy-protect, lzy-verify, lzy-restore and lzy-info have in common: from the command line to the exit code. A
-// tool fills in a Tool and returns RunTool. That parses, resolves each PATH into datasets, makes one engine call for
+// The common frame of lzy-protect, lzy-verify, lzy-restore and lzy-info, from the command line to the exit code. A tool
+// fills in a Tool and returns RunTool. RunTool parses options, resolves each PATH into datasets, makes one engine call for
 // each, and prints the reports.
 //
-// Tools run alone or under mpiexec with any number of ranks. Everything that handles a PATH or a dataset is
-// collective, so all ranks take the same way through it. Rank 0 alone prints. All ranks exit with the same code.
+// Tools run alone or under mpiexec with any number of ranks. All functions that handle a PATH or a dataset are collective,
+// so all ranks take the same steps. Only rank 0 prints. All ranks exit with the same code.
 
 #include <array>
 #include <functional>
@@ -26,8 +26,8 @@ namespace lzy {
 class Progress;
 struct JsonParts;
 
-/// One run of a tool: its file system, its ranks, and what it has found so far. The functions of a Tool get it.
-/// References that it is made from must outlive it.
+/// One run of a tool: its file system, its ranks, and its findings so far. The functions of a Tool get it. The
+/// constructor's references must outlive it.
 class ToolRun {
  public:
   ToolRun(const struct Tool& tool, const Arguments& arguments, const Options& options, Communicator& comm);
@@ -35,7 +35,7 @@ class ToolRun {
   /// Handles all PATHs. Returns the exit code. Collective, called once.
   int Run();
 
-  /// The guarded file system: it follows symbolic links only in what the user named (docs/design/hooks.md §10).
+  /// The guarded file system: follows symbolic links only in paths that the user named (docs/design/hooks.md §10).
   FileSystem& fs() { return *fs_; }
   Communicator& comm() { return comm_; }
   const Arguments& arguments() const { return arguments_; }
@@ -45,67 +45,70 @@ class ToolRun {
   /// Prints text for people on stdout; nothing with --json or --quiet. Rank 0 prints, the others do nothing. `text`
   /// ends its own lines.
   void Say(const std::string& text);
-  /// A failure of the run, not of a dataset: on stderr, in the JSON document, and in the exit code. Each message is
-  /// printed once.
+  /// Reports a failure of the run, not of a dataset: on stderr, in the JSON document, and in the exit code. Prints each
+  /// message once.
   void Fail(const Status& status) { Fail(status, ExitCodeOf(status)); }
   /// The same with an exit code that does not follow from the status.
   void Fail(const Status& status, int exit_code);
-  /// Something worth knowing, in complete sentences: on stderr, unless --quiet or --log=error.
+  /// Prints complete sentences on stderr, unless --quiet or --log=error is given.
   void Warn(const std::string& text);
-  /// Something that is wrong, but is not about a dataset that a PATH stands for: counts the exit code and prints `text`, one
-  /// line without its end, also with --quiet (then on stderr), and `next`, lines on what to type. On rank 0.
+  /// Reports a fault that no dataset of the PATHs has: counts the exit code, and prints `text`, one line without its end,
+  /// also with --quiet (then on stderr). `next`: lines with the commands to type. Rank 0 only.
   void Finding(int exit_code, const std::string& text, const std::string& next);
-  /// Further fields of the JSON document.
+  /// Fields that the tool adds to the JSON document.
   Json& extra();
   /// Counts a dataset that the tool judged itself: for the exit code.
   void Count(const std::string& path, int exit_code) { codes_.AddDataset(path, exit_code); }
-  /// The catalogue and what goes into it; null on other ranks than 0, and for tools without option catalog.
+  /// Writes to the catalogue; null on ranks other than 0, and for tools without option catalog.
   Bookkeeping* books() { return books_.get(); }
   /// Handles all PATHs in the order given. For Tool::run. Collective.
   void HandleNamed();
-  /// What --json prints instead of the usual document.
+  /// Sets the document that --json prints instead of the usual one.
   void SetDocument(Json document);
 
-  /// True on all ranks if any of them was told to end (SIGINT, SIGTERM). Collective.
+  /// True on all ranks if any of them got SIGINT or SIGTERM. Collective.
   bool Interrupted();
-  /// What an engine call gets: it shows progress, and stops when the user wants it to.
+  /// The Context for an engine call: shows progress, and stops if the user interrupts.
   Context MakeContext();
-  /// The line of progress, for work of which the engine does not tell how far it is. From any thread. `note`: its end.
+  /// Shows the line of progress, for work that the engine does not report. From any thread. `note`: text at the end.
   void ShowProgress(const char* phase, std::uint64_t done, std::uint64_t total, const std::string& note);
   /// Counts something that was finished, for the message after an interrupt.
   void CountFinished(const std::string& path);
 
  private:
-  /// The datasets of one PATH; empty if there are none, which was told. Collective.
+  /// The datasets of one PATH; empty, with a message, if there are none. Collective.
   std::vector<DatasetRef> DatasetsOf(const std::string& path);
-  /// All datasets of all PATHs, in the order that the tool wants. Collective.
+  /// Handles all datasets of all PATHs, in the order of Tool::arrange. Collective.
   void HandleArranged();
-  /// True on all ranks if the tool has had enough. Collective.
+  /// True on all ranks if the tool needs no more datasets (Tool::enough). Collective.
   bool HadEnough();
-  /// Tells the catalogue how the run went, and the user's command what is new. Rank 0 only.
+  /// Records the end of the run in the catalogue, and passes news to the user's command. Rank 0 only.
   void EndBooks(int exit_code, double seconds);
-  /// All datasets of one PATH; some neighbours of its list; one dataset. Collective.
+  /// HandlePath: all datasets of one PATH. HandleAll: a list. HandleSome: a part of the list. HandleOne: one dataset.
+  /// Collective.
   void HandlePath(const std::string& path);
   void HandleAll(const std::vector<DatasetRef>& datasets);
   void HandleSome(std::vector<DatasetRef> datasets, std::size_t before, std::size_t total);
   DatasetReport HandleOne(const DatasetRef& dataset);
-  /// True on all ranks if the dataset was found by a look through a directory, could not be handled, and is not there
-  /// any more: somebody renamed or removed the file meanwhile. Collective if the dataset could not be handled.
+  /// True on all ranks if the dataset was found in a directory, could not be handled, and no longer exists: somebody
+  /// renamed or removed the file meanwhile. Collective if the dataset could not be handled.
   bool HasGone(const DatasetRef& dataset, const DatasetReport& report);
   /// Counts a report, and prints it.
   void Tell(const DatasetRef& dataset, DatasetReport report);
   CatalogNote NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read);
-  /// Drops datasets that all ranks have met before. Collective.
+  /// Drops datasets that the run has already handled. Collective.
   Status DropSeen(std::vector<DatasetRef>& datasets);
-  /// A failure on stderr and in the JSON document. Its exit code is counted elsewhere.
+  /// Reports a failure on stderr and in the JSON document. The caller counts its exit code.
   void Complain(const Status& status);
-  /// "lzy-verify: TEXT" on stderr, after everything that was printed before it. Rank 0 only.
+  /// Prints "lzy-verify: TEXT" on stderr, after everything that was printed before. Rank 0 only.
   void PrintOnStderr(const std::string& text);
-  /// Names the datasets that could not be judged, if others were.
+  /// Names files that nothing protects any more, since another file got their sidecars. Collective.
+  void TellLeftBare();
+  /// Names the datasets that could not be judged, if other datasets were judged.
   void TellUnjudged();
-  /// Says what was finished before the interrupt. Returns the exit code. Collective.
+  /// Reports the work finished before the interrupt. Returns the exit code. Collective.
   int TellInterrupted();
-  /// The end: agrees on the exit code, and prints the JSON document. Collective.
+  /// Agrees on the exit code of the run, and prints the JSON document. Collective.
   int Finish(double seconds);
 
   const struct Tool& tool_;
@@ -132,51 +135,48 @@ class ToolRun {
   std::string unfinished_;
 };
 
-/// What is different about a tool. Functions that are marked as collective are called on all ranks with the same
-/// arguments, and must take the same way on all of them.
+/// The properties of one tool. Functions marked as collective are called on all ranks with the same arguments, and must
+/// take the same steps on all of them.
 struct Tool {
   std::string name;
   std::string summary;
-  std::string changes;                     ///< what it modifies, for --help
-  /// Of its JSON document, also if it fails before there is one. Other schemas than this one have no list of datasets.
+  std::string changes;                     ///< the files that the tool modifies, for --help
+  /// Schema of its JSON document, also if the tool fails early. Documents of other schemas have no list of datasets.
   std::string schema = "lzy-report/1";
-  /// Options of the engine's table, besides those that all tools take.
+  /// Options in the engine's table, in addition to those that all tools accept.
   std::vector<std::string> table_options;
-  /// Which datasets a PATH stands for.
+  /// The datasets to which a PATH resolves.
   std::function<Resolve()> resolve = [] { return Resolve::kProtected; };
   /// Adds the tool's own options.
   std::function<void(Arguments&)> add_options = {};
-  /// Called after parsing: options that do not go together. Its message is a usage error. Local; ranks agree on the
-  /// result.
+  /// Called after parsing: checks combinations of options. Its message is a usage error. Local; ranks agree on the result.
   std::function<Status()> check_options = {};
-  /// What the options ask for; it words the report.
+  /// The action that the options request; it decides the words of the report.
   std::function<Action()> action;
-  /// Options of its own that the same command needs when it is repeated without --dry-run ("--device 1 "). May be
-  /// empty.
+  /// Own options that the same command needs when it is repeated without --dry-run ("--device 1 "). May be empty.
   std::function<std::string()> again = {};
-  /// True if the options ask for something that is about no PATH; then run_without_path does it. Collective. May be
-  /// empty.
+  /// True if the options request an action that has no PATH. Then run_without_path does it. Collective. May be empty.
   std::function<bool()> without_path = {};
   std::function<void(ToolRun&)> run_without_path = {};
-  /// What the user named besides PATHs, in which links are followed as well. May be empty.
+  /// Other names given by the user, in which symbolic links are followed, too. May be empty.
   std::function<std::vector<std::string>()> also_named = {};
-  /// A PATH that is a link in the place of a protected file means what it leads to, as for cp.
+  /// If a PATH is a link with the name of a protected file, use its target, as cp does.
   bool reads_through_links = false;
-  /// What a PATH is, for --help; empty: a dataset.
+  /// Description of a PATH, for --help; empty: a dataset.
   std::string path_help = {};
   bool paths_optional = false;
   /// False: a PATH is a usage error. Then `run` does everything.
   bool takes_paths = true;
-  /// What does the rest after an interrupt.
+  /// Advice after an interrupt.
   std::string rest = "run the same command again to do the rest";
-  /// Handles all PATHs together, for a tool that is about more than datasets; then `engine` is called only by
-  /// ToolRun::HandleNamed. Collective. May be empty.
+  /// Handles all PATHs together. For tools whose work is not a loop over datasets; only ToolRun::HandleNamed calls `engine`
+  /// then. Collective. May be empty.
   std::function<void(ToolRun&)> run = {};
   /// The engine call. Collective.
   EngineCall engine;
   /// False if only one engine call may be made at a time, because it asks the user.
   std::function<bool()> side_by_side = [] { return true; };
-  /// Called first with each PATH. True: there is nothing more to do about it. Collective. May be empty.
+  /// Called first with each PATH. True: the PATH needs no further work. Collective. May be empty.
   std::function<bool(ToolRun&, const std::string& path)> before_path = {};
   /// Drops or replaces some of the datasets that a PATH stands for. Must leave the same list on all ranks.
   /// Collective. May be empty.
@@ -184,35 +184,34 @@ struct Tool {
   /// Puts all datasets of all PATHs into an order, and drops some. Must leave the same list on all ranks. Collective.
   /// Empty: each PATH is handled on its own, in the order given.
   std::function<Status(ToolRun&, std::vector<DatasetRef>&)> arrange = {};
-  /// True if no further dataset is to be begun, although there are more. Local: one rank that has had enough is
-  /// enough. May be empty.
+  /// True if no further dataset shall be started, although there are more. Local: one rank suffices. May be empty.
   std::function<bool()> enough = {};
-  /// What the catalogue is told of a report; nullopt: nothing. For tools with the table option catalog.
+  /// How much of a dataset was read, for the catalogue; nullopt: records nothing. For tools with the table option catalog.
   std::function<std::optional<CatalogNote::Read>(const DatasetReport&)> note = {};
-  /// True: what is committed gets an index of objects. May be empty.
+  /// If true, committed datasets get an index of objects. May be empty.
   std::function<bool()> indexes_objects = {};
   /// The value of option --on-damage. May be empty.
   std::function<std::string()> on_damage = {};
   /// False: the catalogue is not opened for writing.
   std::function<bool()> keeps_books = [] { return true; };
-  /// True: a catalogue that should be there and cannot be used is an error, not a warning.
+  /// True: if a catalogue is configured but cannot be used, this is an error, not a warning.
   bool needs_books = false;
-  /// False: reports are neither printed nor counted; the catalogue gets them.
+  /// False: reports are neither printed nor counted, but the catalogue gets them.
   std::function<bool()> tells = [] { return true; };
-  /// The state of a dataset in words, instead of StateText; may add to its entry of the JSON document. Rank 0 only. May be
-  /// empty.
+  /// Returns the state of a dataset in words, instead of StateText. May add fields to its entry of the JSON document. Rank
+  /// 0 only. May be empty.
   std::function<std::string(ToolRun&, const DatasetReport&, Json& entry)> state_text = {};
   /// Called with each report, on rank 0 only, so it must not communicate. May be empty.
   std::function<void(ToolRun&, const DatasetReport&)> after_dataset = {};
 };
 
-/// True on all ranks if `here` is true on any of them; false if the ranks cannot talk to each other. Collective.
+/// True on all ranks if `here` is true on any of them; false if the ranks cannot communicate. Collective.
 bool OnAnyRank(Communicator& comm, bool here);
 
-/// The value of an option --limit, in bytes per second: the last one given, 0 if there is none.
+/// The value of option --limit, in bytes per second: the last one given, 0 if there is none.
 Result<std::uint64_t> ParseLimit(const std::vector<std::string>& given);
 
-/// Adds option --on-damage, of which the last value counts.
+/// Adds option --on-damage; its last value counts.
 void AddOnDamage(Arguments& arguments, std::vector<std::string>& command);
 
 /// The whole of main(): starts MPI under a launcher, runs the tool, ends MPI. Returns the exit code.

@@ -8,7 +8,7 @@
 namespace lzy {
 namespace {
 
-// Makes all values what JSON and JavaScript keep as they are.
+// Replaces values that JSON or JavaScript cannot represent exactly.
 void MakeExact(Json& value) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 53;
   if (value.is_string()) {
@@ -20,8 +20,8 @@ void MakeExact(Json& value) {
   }
 }
 
-// In a script element, "</script" and "<!--" mean something to HTML whatever they are within. Outside of strings, JSON has
-// none of these characters.
+// In a script element, HTML interprets "</script" and "<!--" even within strings. JSON has these characters only in
+// strings, where they can be escaped.
 std::string EscapedForHtml(const std::string& json) {
   std::string out;
   out.reserve(json.size() + json.size() / 16);

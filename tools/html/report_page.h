@@ -1,6 +1,6 @@
 #pragma once
-// The page of `lzy-status --html`: one file that needs nothing else. Its parts are page.html, page.css and *.js beside this
-// header, and D3 (third_party/d3); the build puts them together (embed.cmake). The data are a JSON document in the page.
+// The page of `lzy-status --html`: a single, complete file. The build assembles it (embed.cmake) from page.html, page.css
+// and *.js beside this header, and from D3 (third_party/d3). The data are a JSON document in the page.
 
 #include <string>
 
@@ -8,16 +8,17 @@
 
 namespace lzy {
 
-// What stands before and behind the data.
+// The page before and after the data.
 extern const char kReportPageHead[];
 extern const char kReportPageTail[];
 
-/// The page that shows `document`, whose fields page.js reads. Names may hold any bytes: what is no UTF-8 is shown as
-/// \xNN, and nothing in them ends the script element or becomes HTML. Numbers above 2^53 become text, since JavaScript
+/// The page that shows `document`, whose fields page.js reads. Names may contain any bytes: those that are not UTF-8 are
+/// shown as \xNN, and no name can end the script element or become HTML. Numbers above 2^53 become text, because JavaScript
 /// would round them.
 std::string ReportPage(Json document);
 
-/// A list of objects that all have the same fields, without naming these in each: {"columns": [...], "rows": [[...]]}.
+/// Encodes a list of objects with the same fields, with the names of the fields only once: {"columns": [...], "rows":
+/// [[...]]}.
 Json AsColumns(const Json& objects);
 
 }  // namespace lzy

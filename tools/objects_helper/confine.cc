@@ -16,7 +16,7 @@
 namespace lzy {
 namespace {
 
-// Bytes, seconds. Of 100,000 objects the library needs 100 MiB and two seconds.
+// Bytes, seconds. For 100,000 objects the library needs 100 MiB and two seconds.
 constexpr rlim_t kMostMemory = rlim_t{2} << 30;
 constexpr rlim_t kMostSeconds = 30;
 constexpr int kFirstOther = 4;  // descriptor
@@ -39,7 +39,7 @@ void LimitResources() {
   Limit(RLIMIT_CORE, 0);
   Limit(RLIMIT_FSIZE, 0);
   Limit(RLIMIT_NPROC, 0);
-  // The tool may be gone before it.
+  // The tool may end before this process.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }

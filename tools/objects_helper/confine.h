@@ -1,13 +1,13 @@
 #pragma once
-// What a process that parses hostile files cannot do.
+// Restricts a process that parses hostile files.
 
 namespace lzy {
 
-/// Limits of memory and time, no files but those that are open, nothing that is inherited beyond descriptor 3.
+/// Limits memory and CPU time, forbids writing to files and new processes, and closes inherited descriptors above 3.
 void LimitResources();
 
-/// From now on, system calls fail (EPERM) unless they read, write what is open, or get memory: no files, processes or
-/// network. Does nothing where it is not known how, or with AddressSanitizer, which needs more.
+/// From now on, system calls fail (EPERM) unless they read, write to open descriptors, or allocate memory: no files,
+/// processes or network. Does nothing on systems where lzy cannot do this, or with AddressSanitizer, which needs more.
 void ForbidSystemCalls();
 
 }  // namespace lzy

@@ -22,13 +22,13 @@ namespace {
 constexpr std::array<std::uint8_t, 8> kSignature = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1A, '\n'};
 constexpr std::size_t kMostObjects = 10'000'000;
 constexpr std::size_t kMostDepth = 10'000;
-// Chunks that H5Dget_chunk_info may be asked for one by one: it takes time in proportion to their number each time.
+// H5Dget_chunk_info takes time in proportion to the number of chunks. With more chunks it is not called for each of them.
 constexpr std::uint64_t kFewChunks = 3000;
-// Places for chunks that are looked at, beyond four for each chunk.
+// Most possible places of chunks that are tried, in addition to four for each chunk.
 constexpr std::uint64_t kMostEmptyPlaces = 4'000'000;
-// Objects for which the file is opened anew to see which heaps they use.
+// Most objects for which the file is opened again to find the heaps that they use.
 constexpr std::size_t kMostReopened = 1000;
-// Of a dataset whose elements are in heaps, so many bytes are read at once.
+// Most bytes that are read at once from a dataset with elements in heaps.
 constexpr std::uint64_t kMostAtOnce = std::uint64_t{64} << 20;
 
 /// Owns an identifier of libhdf5.
@@ -53,7 +53,7 @@ struct Link {
   haddr_t address;
 };
 
-// Hard links only: others lead to what has a name of its own, or to other files.
+// Collects hard links only. Other links lead to objects that also have a hard link, or to other files.
 extern "C" herr_t NoteLink(hid_t, const char* name, const H5L_info_t* info, void* links) {
   auto& all = *static_cast<std::vector<Link>*>(links);
   if (info->type == H5L_TYPE_HARD) all.push_back({name, info->u.address});
@@ -66,10 +66,10 @@ extern "C" herr_t IgnoreAttribute(hid_t, const char*, const H5A_info_t*, void*) 
 
 /// A message of an object header that holds raw data or an attribute.
 struct CompactData {
-  std::size_t begin = 0, length = 0;  // within the bytes of the header
+  std::size_t begin = 0, length = 0;  // within the bytes of the header block
 };
 
-// The data of a compact layout message, which are those of a compact dataset (specification IV.A.2.i).
+// Finds the data of a compact dataset in its layout message (specification IV.A.2.i).
 std::optional<CompactData> InLayout(ByteSpan message) {
   if (message.size() < 4) return std::nullopt;
   if (message[0] >= 3) {
@@ -84,7 +84,7 @@ std::optional<CompactData> InLayout(ByteSpan message) {
   return CompactData{head + 4, size};
 }
 
-// The same in a block of messages: the first one of a header, or a continuation (IV.A.1).
+// Finds them in a block of messages: the first block of a header, or a continuation (IV.A.1).
 std::optional<CompactData> FindCompactData(ByteSpan block, bool first) {
   constexpr unsigned kLayout = 8;
   std::size_t at = 0, end = block.size();
@@ -101,7 +101,7 @@ std::optional<CompactData> FindCompactData(ByteSpan block, bool first) {
     at = 16;
   }
   if (new_format) end -= 4;
-  // Whether messages of a continuation are ordered is in the first block.
+  // Only the first block contains the flag `ordered`. So a continuation is parsed both ways.
   for (const bool with_order : {ordered, true}) {
     const std::size_t head = new_format ? (with_order ? 6 : 4) : 8;
     for (std::size_t i = at; i + head <= end;) {
@@ -118,7 +118,7 @@ std::optional<CompactData> FindCompactData(ByteSpan block, bool first) {
   return std::nullopt;
 }
 
-/// Goes through one file.
+/// Visits all objects of one file.
 class Walk {
  public:
   Walk(const ObjectSource& source, bool trust, MapSink& sink) : sink_(sink) {
@@ -156,14 +156,14 @@ class Walk {
   Interval raw_;
   std::optional<std::uint64_t> superblock_;
   std::uint32_t root_ = 0;
-  std::uint32_t object_ = 0;  // for which the library reads
+  std::uint32_t object_ = 0;  // the object to which reads of the library are attributed
   std::uint64_t failures_ = 0;
-  std::unordered_set<std::uint64_t> noted_;    // begins of metadata
+  std::unordered_set<std::uint64_t> noted_;    // offsets of metadata that were added
   std::unordered_set<haddr_t> visited_;
   std::deque<Todo> todo_;
-  /// Objects whose attributes or elements may be in global heaps.
+  /// Objects with attributes or elements that may be in global heaps.
   std::vector<std::pair<std::uint32_t, haddr_t>> heaped_;
-  /// Blocks of the header of the object that is being opened.
+  /// Blocks of the header of the object that is being opened, if keeps_header_.
   struct HeaderBlock {
     std::uint64_t begin, length;
     std::vector<std::uint8_t> bytes;
@@ -175,16 +175,16 @@ class Walk {
 
 void Walk::NoteMetadata(H5FD_mem_t type, std::uint64_t begin, std::uint64_t length, ByteSpan bytes) {
   if (type == H5FD_MEM_SUPER) {
-    // The library looks for the signature, and reads in the user block while it does.
+    // To find the signature, the library also reads in the user block. Such reads are not noted.
     const bool signature = bytes.size() >= kSignature.size() && std::memcmp(bytes.data(), kSignature.data(), kSignature.size()) == 0;
     if (signature) superblock_ = begin;
     if (!superblock_ && !bytes.empty()) return;
-    // The library comes back to it with more bytes each time.
+    // The library reads the superblock several times, each time with more bytes.
     sink_.AddExtent({.begin = begin, .length = length, .object = object_});
     return;
   }
   if (keeps_header_ && type == H5FD_MEM_OHDR && !bytes.empty()) {
-    // The rest of a block of which the beginning was read?
+    // True for the rest of a block of which the library has read the first bytes before.
     HeaderBlock* const last = header_.empty() ? nullptr : &header_.back();
     if (last != nullptr && last->bytes.size() < last->length && begin == last->begin + last->bytes.size()) {
       last->bytes.insert(last->bytes.end(), bytes.begin(), bytes.end());
@@ -192,7 +192,7 @@ void Walk::NoteMetadata(H5FD_mem_t type, std::uint64_t begin, std::uint64_t leng
     }
     header_.push_back({begin, length, {bytes.begin(), bytes.end()}});
   }
-  // The library may read something again for another object. It belongs to the first, but for global heaps, which are for all.
+  // Metadata that several objects read are attributed to the first of them. Only global heaps are attributed to all.
   const bool shared = type == H5FD_MEM_GHEAP;
   if (shared || noted_.insert(begin).second) sink_.AddExtent({.begin = begin, .length = length, .object = object_}, shared);
 }
@@ -206,7 +206,7 @@ void Walk::Visit(hid_t file, const Todo& todo) {
   keeps_header_ = false;
   if (!object.ok()) return Fail();
   H5O_info_t info;
-  // With sizes of metadata: to count them, the library goes through all B-trees and heaps of the object.
+  // H5O_INFO_META_SIZE makes the library read all B-trees and heaps of the object, to add up their sizes.
   if (H5Oget_info2(object.get(), &info, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS | H5O_INFO_META_SIZE) < 0) {
     Fail();
     if (H5Oget_info2(object.get(), &info, H5O_INFO_BASIC) < 0) return;
@@ -230,9 +230,10 @@ void Walk::VisitGroup(hid_t group, const std::string& path) {
   if (path == "/") LookForNetcdf(group);
   std::vector<Link> links;
   hsize_t at = 0;
-  // What was listed before a failure counts. In the library's own order: where it sorts, versions of it crash over damage.
+  // Links that were listed before a failure count. Uses the library's own order, because some versions crash over damage
+  // when they sort.
   if (H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, &at, NoteLink, &links) < 0) Fail();
-  // Of several names of an object, the first one of the shortest paths is taken.
+  // If an object has several names, the first of the shortest paths is used.
   std::ranges::sort(links, {}, &Link::name);
   for (const Link& link : links) {
     if (visited_.size() >= kMostObjects || path.size() > kMostDepth * 2) return Fail();
@@ -277,7 +278,7 @@ void Walk::VisitDataset(hid_t dataset) {
   const Id type(H5Dget_type(dataset), H5Tclose);
   if (!properties.ok() || !type.ok()) return Fail();
   const H5D_layout_t storage = H5Pget_layout(properties.get());
-  // The data of a virtual dataset are those of others.
+  // The data of a virtual dataset belong to other datasets.
   if (storage == H5D_VIRTUAL) return;
   const Id space(H5Dget_space(dataset), H5Sclose);
   if (!space.ok()) return Fail();
@@ -289,7 +290,7 @@ void Walk::VisitDataset(hid_t dataset) {
   if (rank > 0 && H5Sget_simple_extent_dims(space.get(), reinterpret_cast<hsize_t*>(layout.shape.data()), nullptr) < 0) return Fail();
   if (H5Sget_simple_extent_type(space.get()) == H5S_NULL) return;
   if (IsInHeap(type.get())) {
-    // Once: its attributes may have brought it there.
+    // The object is in the list already if it has attributes.
     H5O_info_t info;
     if (H5Oget_info2(dataset, &info, H5O_INFO_BASIC) >= 0 && (heaped_.empty() || heaped_.back().first != object_)) {
       heaped_.emplace_back(object_, info.addr);
@@ -306,14 +307,14 @@ void Walk::VisitDataset(hid_t dataset) {
   }
   sink_.SetLayout(object_, layout);
   if (storage == H5D_COMPACT) return TellCompactData();
-  // In other files.
+  // External data are in other files.
   if (storage != H5D_CONTIGUOUS || H5Pget_external_count(properties.get()) > 0) return;
   const haddr_t begin = H5Dget_offset(dataset);
   if (begin == HADDR_UNDEF) return;
   sink_.AddExtent({.begin = begin, .length = H5Dget_storage_size(dataset), .object = object_, .raw = true});
 }
 
-// The data are in a message of the header, which is metadata but for them.
+// The data are inside a message of the header. The rest of the header is metadata.
 void Walk::TellCompactData() {
   for (std::size_t i = 0; i < header_.size(); ++i) {
     const HeaderBlock& block = header_[i];
@@ -324,8 +325,8 @@ void Walk::TellCompactData() {
   }
 }
 
-// H5Dread_chunk finds a chunk by its place, in any index, and asks the driver for it: that tells where it is. What the
-// driver gives is nothing, so there need not be a buffer of its size.
+// H5Dread_chunk finds a chunk by its place, in any index, and requests it from the driver, which shows its address. The
+// driver returns no data, so no buffer of its size is needed.
 bool Walk::VisitChunk(hid_t dataset, const std::vector<hsize_t>& offset, std::uint64_t number) {
   hsize_t size = 0;
   if (H5Dget_chunk_storage_size(dataset, offset.data(), &size) < 0) {
@@ -358,7 +359,7 @@ void Walk::VisitChunks(hid_t dataset, const RawLayout& layout) {
   if (!counted) Fail();
   if ((counted && chunks == 0) || places == 0) return;
   std::vector<hsize_t> offset(rank);
-  // All places in row-major order, if there are not far more places than chunks.
+  // Try all places in row-major order, unless there are far more places than chunks.
   if (places <= SaturatedSum(kMostEmptyPlaces, SaturatedProduct(chunks, 4))) {
     std::vector<std::uint64_t> at(rank);
     std::uint64_t found = 0;
@@ -389,7 +390,7 @@ void Walk::VisitChunks(hid_t dataset, const RawLayout& layout) {
   }
 }
 
-// Reads all elements of variable length, so that the driver sees which heaps they are in.
+// Reads all elements of variable length. The driver sees in which heaps they are.
 void Walk::ReadHeapData(hid_t dataset) {
   const Id type(H5Dget_type(dataset), H5Tclose);
   const Id properties(H5Dget_create_plist(dataset), H5Pclose);
@@ -449,8 +450,8 @@ extern "C" herr_t ReadAttribute(hid_t object, const char* name, const H5A_info_t
   return 0;
 }
 
-// Last, because raw data must be read for it, and only if something is still not explained. One heap has values of many
-// objects, and the library remembers what it has read, but not beyond the end of a file: so each object gets a new one.
+// Runs last, and only if some wanted range still has no object, because it must read raw data. A heap may have values of
+// many objects, and the library caches heaps until the file is closed. So the file is opened again for each object.
 void Walk::VisitHeaps(std::optional<Id> file, hid_t properties) {
   std::size_t opened = 0;
   for (const auto& [number, address] : heaped_) {
@@ -473,8 +474,8 @@ void Walk::VisitHeaps(std::optional<Id> file, hid_t properties) {
   }
 }
 
-// A writer that has the file open, or died while it had, has said so in the superblock. That is ignored, as h5clear does; the
-// mode for a second reader would wait for what is wrong to become right.
+// A writer that has the file open, or died before closing it, left a mark in the superblock. The mark is ignored, as by
+// h5clear. The mode for a second reader would wait until wrong bytes become right.
 hid_t Walk::Open(hid_t properties) {
   const hid_t opened = H5Fopen("file", H5F_ACC_RDONLY, properties);
   const hbool_t clear = 1;
@@ -489,7 +490,7 @@ bool Walk::Run() {
   object_ = root_ = sink_.AddObject("/");
   std::optional<Id> file(std::in_place, Open(properties.get()), H5Fclose);
   if (!file->ok()) return false;
-  // What is before the superblock belongs to another program.
+  // The bytes before the superblock are not of HDF5: another program uses them.
   if (superblock_.value_or(0) > 0) {
     sink_.AddExtent({.begin = 0, .length = *superblock_, .object = sink_.AddObject("user block"), .raw = true});
   }
@@ -516,7 +517,7 @@ bool IsHdf5(const ObjectSource& source) {
   return false;
 }
 
-// No plugins: they are code that a file can ask for.
+// Plugins are disabled: a hostile file could make the library load code.
 bool PrepareHdf5() {
   return H5open() >= 0 && H5PLset_loading_state(0) >= 0 && H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
 }

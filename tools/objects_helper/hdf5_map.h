@@ -1,19 +1,19 @@
 #pragma once
-// HDF5 and netCDF-4: what lies where, by libhdf5. The library tells where datasets are. Where metadata are it does not tell;
-// but it reads all of a file through a driver, and the driver of hdf5_map.cc notes what was read for which object.
+// Maps HDF5 and netCDF-4 files with libhdf5. The library reports the places of datasets, but not those of metadata. It
+// reads the file through the driver in tracing_driver.h, and hdf5_map.cc notes which reads belong to which object.
 
 #include "objects/object_map.h"
 #include "objects/source.h"
 
 namespace lzy {
 
-/// Whether the file has the signature of HDF5, where it may be.
+/// Whether the file has the signature of HDF5 at one of its possible places.
 bool IsHdf5(const ObjectSource& source);
 
-/// What libhdf5 must do before the process is confined.
+/// Initialises libhdf5. Call it before the process is confined.
 bool PrepareHdf5();
 
-/// Adds what lies where. Bytes that are wrong are not read, unless `trust`. True if nothing is left out.
+/// Adds the objects and their extents. Does not read wrong bytes, unless `trust`. True if all objects were added.
 bool MapHdf5(const ObjectSource& source, bool trust, MapSink& sink);
 
 }  // namespace lzy

@@ -1,7 +1,8 @@
-// lzy-objects-helper: tells what lies where in a file of HDF5 or netCDF. Tools start it (objects/ask.h); it is not for people. The
-// request is its standard input, the answer its standard output (objects/frames.h), the file is open as descriptor 3.
+// lzy-objects-helper: maps the objects of an HDF5 or netCDF file to byte ranges. Tools start it (objects/ask.h); it is not
+// for users. The request is its standard input, the answer its standard output (objects/frames.h), the file is open as
+// descriptor 3.
 //
-// It parses what is damaged and may be hostile, so it may do next to nothing (confine.h), and its death costs nobody anything.
+// It parses files that are damaged and may be hostile. So it is confined (confine.h), and callers bear its death.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,8 +53,8 @@ bool ReadRequest(lzy::MapRequest& request) {
   return lzy::DecodeRecord(bytes, request).ok() && request.version == lzy::MapRequest::kVersion;
 }
 
-// Once without the bytes that are known to be wrong. If that is not all, once more with them: it is better to believe what
-// a block says in which one bit has changed than to know nothing of it.
+// Maps the file first without reading the bytes that are known to be wrong. If that does not find everything, maps it once
+// more with them: an object found through a block with a single wrong bit is better than none.
 bool Map(const lzy::ObjectSource& source, lzy::FrameWriter& out) {
   std::uint8_t head[4] = {};
   const bool cdf = ReadAt(0, head) && lzy::IsCdf(head);
@@ -83,7 +84,7 @@ int Run() {
   const lzy::ObjectSource source{static_cast<std::uint64_t>(file.st_size), ReadAt, request.wrong};
   lzy::FrameWriter out(request.wanted, WriteAll);
   out.End(Map(source, out));
-  // Without the library's own end, which goes through what a hostile file has left in it.
+  // Exits without the exit handlers of libhdf5, because a hostile file may have corrupted their data.
   _exit(0);
 }
 

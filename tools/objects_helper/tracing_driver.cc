@@ -11,16 +11,16 @@ namespace {
 
 constexpr char kName[] = "lzy";
 
-/// What libhdf5 takes for an open file.
+/// The object that libhdf5 uses as an open file.
 struct OpenFile {
-  H5FD_t base;  // first
+  H5FD_t base;  // must be the first member
   haddr_t end_of_allocated;
 };
 
 TracedFile* the_file = nullptr;
 bool is_open = false;
 
-// While it is open, the library may want to open others, such as those of a virtual dataset. It cannot.
+// While it is open, the library may try to open other files, such as those of a virtual dataset. This fails.
 H5FD_t* Open(const char*, unsigned flags, hid_t, haddr_t) {
   if (is_open || (flags & H5F_ACC_RDWR) != 0) return nullptr;
   is_open = true;
@@ -51,13 +51,13 @@ herr_t SetEndOfAllocated(H5FD_t* file, H5FD_mem_t, haddr_t end) {
   return 0;
 }
 
-// Far away: the library would not open a file that was cut short.
+// A large value: the library refuses to open a file that ends too early.
 haddr_t EndOfFile(const H5FD_t*, H5FD_mem_t) {
   return haddr_t{1} << 62;
 }
 
-// How long a structure is, if its first bytes tell. libhdf5 reads more or less than that at first, for want of better knowledge.
-// The layouts are in the HDF5 File Format Specification 3.0, sections III.C, D, E and IV.A.
+// The length of a structure, if its first bytes determine it. The first read of libhdf5 may be longer or shorter, because
+// it does not know the length. The layouts are in the HDF5 File Format Specification 3.0, sections III.C, D, E and IV.A.
 std::uint64_t TrueLength(H5FD_mem_t type, ByteSpan head, std::uint64_t asked) {
   const auto has = [&](const char* signature) { return head.size() >= 16 && std::memcmp(head.data(), signature, 4) == 0; };
   if (has("OHDR")) {
@@ -71,12 +71,13 @@ std::uint64_t TrueLength(H5FD_mem_t type, ByteSpan head, std::uint64_t asked) {
   }
   if (has("GCOL")) return LoadLe<std::uint64_t>(&head[8]);
   if (has("HEAP") && head.size() >= 32) {
-    // The segment of its data mostly follows.
+    // The data segment usually follows the header of the heap.
     const auto segment = LoadLe<std::uint64_t>(&head[8]);
     return std::min(asked, segment < asked ? 32 + segment : 32);
   }
   if (type == H5FD_MEM_OHDR && head.size() >= 16 && head[0] == 1 && head[1] == 0 && LoadLe<std::uint32_t>(&head[4]) != 0) {
-    // A count of references; in a block that continues a header, flags of a message are there, which are mostly 0.
+    // In the first block of a header, this is a count of references, which is not 0. In a continuation block, these bytes
+    // are flags of a message, which are mostly 0.
     return 16 + std::uint64_t{LoadLe<std::uint32_t>(&head[8])};
   }
   return asked;
@@ -95,13 +96,13 @@ herr_t Read(H5FD_t*, H5FD_mem_t type, hid_t, haddr_t begin, size_t length, void*
   const MutableByteSpan all(static_cast<std::uint8_t*>(to), length);
   std::ranges::fill(all, std::uint8_t{0});
   if (there == 0) return type == H5FD_MEM_DRAW ? 0 : -1;
-  // Its beginning tells how much of it is meant.
+  // The first bytes determine the length of the structure.
   const std::uint64_t head = std::min<std::uint64_t>(there, 64);
   const bool head_right = (file.trust || !source.IsWrong(begin, head)) && source.read(begin, all.first(head));
   const std::uint64_t true_length = head_right ? TrueLength(type, all.first(head), there) : std::min<std::uint64_t>(there, 16);
   const std::uint64_t meant = std::min(true_length, there);
   const bool right = head_right && (file.trust || !source.IsWrong(begin, meant));
-  // What is behind it belongs to others, and is not used if it is wrong.
+  // The bytes after the structure belong to other structures. If they cannot be read, only the structure is returned.
   const bool given = right && (source.read(begin, all.first(there)) || source.read(begin, all.first(meant)));
   if (!given) ++file.refused;
   // The library reads global heaps as it reads raw data.
@@ -117,11 +118,11 @@ herr_t Write(H5FD_t*, H5FD_mem_t, hid_t, haddr_t, size_t, const void*) {
 }  // namespace
 
 hid_t TracingProperties(TracedFile& file) {
-  // Field by field: later versions of libhdf5 have more of them.
+  // Assigned field by field, because later versions of libhdf5 have more fields.
   static H5FD_class_t driver{};
 #if H5_VERSION_GE(1, 14, 0)
   driver.version = H5FD_CLASS_VERSION;
-  driver.value = static_cast<H5FD_class_value_t>(513);  // of those for tests
+  driver.value = static_cast<H5FD_class_value_t>(513);  // a value from the range for tests
 #endif
   driver.name = kName;
   driver.maxaddr = static_cast<haddr_t>(kEverythingBehind);

@@ -15,20 +15,20 @@
 namespace lzy {
 namespace {
 
-/// With which people, shells and schedulers end a program or tell it something.
+/// Signals that users, shells and schedulers send to end or notify a program.
 constexpr std::array kPassedOn = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU};
 
 volatile sig_atomic_t child = 0;
 
-// A signal of the terminal is sent to the whole group, and so has reached the command already. Launchers take a second one
-// for "now".
+// The terminal sends a signal to the whole process group, so the command already has it. Launchers would treat a second
+// signal as "end now".
 void PassOn(int signal, siginfo_t* about, void*) {
   const int kept = errno;
   if (about->si_code <= 0 && child > 0) (void)kill(child, signal);
   errno = kept;
 }
 
-/// While it lives, signals are passed on. Those that are ignored stay so: the command inherits that (nohup).
+/// Passes signals on during its lifetime. Ignored signals stay ignored, and the command inherits this (nohup).
 class Passing {
  public:
   Passing() {
@@ -52,9 +52,9 @@ class Passing {
   std::array<struct sigaction, kPassedOn.size()> before_{};
 };
 
-/// In the new process. Returns only if it cannot become the command: `failure` then gets errno.
+/// Runs in the new process. Returns only if exec failed; errno is then written to `failure`.
 void BecomeCommand(std::vector<char*>& words, const std::function<void()>& prepare, pid_t parent, int failure) {
-  // As if it were this process itself: kill -9 of lzy-run ends the command. The parent may be gone before it is asked for.
+  // If lzy-run is killed (kill -9), the command is killed, too. The parent may have ended before this call.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   if (prepare) prepare();
@@ -76,8 +76,8 @@ ChildEnd WaitFor(pid_t pid) {
 
 }  // namespace
 
-// The handlers are there before the command is, and signals wait until its number is known: none is lost, and none ends
-// this process alone.
+// The handlers are set before the command starts, and signals are blocked until its process ID is known. So no signal is
+// lost, and none ends only this process.
 ChildEnd RunChild(std::vector<std::string> words, const std::function<void()>& prepare) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
@@ -117,7 +117,7 @@ ChildEnd RunChild(std::vector<std::string> words, const std::function<void()>& p
 void EndLike(const ChildEnd& end) {
   (void)std::fflush(nullptr);
   if (end.signal != 0) {
-    // The command has left its core, if any.
+    // If the signal dumps core, the command has already done so.
     const rlimit none{};
     setrlimit(RLIMIT_CORE, &none);
     signal(end.signal, SIG_DFL);

@@ -16,7 +16,7 @@
 namespace lzy {
 namespace {
 
-/// The first one that is set counts. A batch script of Slurm has SLURM_PROCID=0.
+/// The first variable that is set is used. A batch script of Slurm has SLURM_PROCID=0.
 constexpr const char* kRanks[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"};
 
 const char* RankVariable() {
@@ -31,7 +31,8 @@ std::string ReadAll(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-/// Of a process that has not ended, as /proc/PID/stat tells it behind the name, which may have any characters; else 0.
+/// Parent of a process that has not ended; otherwise 0. Read from /proc/PID/stat, after the name, which may contain any
+/// characters.
 pid_t ParentOf(const std::filesystem::path& process) {
   const std::string text = ReadAll(process / "stat");
   const std::size_t name_end = text.rfind(')');
@@ -41,8 +42,8 @@ pid_t ParentOf(const std::filesystem::path& process) {
   return parent;
 }
 
-/// Whether the launcher gave the process another value of `variable` than this one has. What a launcher starts besides ranks
-/// (ssh) has none.
+/// True if the launcher gave the process another value of `variable` than this one. Other processes of a launcher (ssh)
+/// have no value.
 bool IsOtherRank(const std::filesystem::path& process, const std::string& variable, std::string_view own) {
   const std::string environment = std::string(1, '\0') + ReadAll(process / "environ");
   const std::string mark = std::string(1, '\0') + variable + "=";
@@ -64,7 +65,7 @@ void WaitForEnd(pid_t pid) {
   }
   if (errno == ESRCH) return;
 #endif
-  // Before Linux 5.3.
+  // Linux before 5.3 has no pidfd_open.
   while (ParentOf("/proc/" + std::to_string(pid)) == getppid()) usleep(100'000);
 }
 

@@ -1,16 +1,16 @@
 #pragma once
-// Whether a launcher started several lzy-run, one in each rank, so that only one of them may do what is done once.
+// Detects that a launcher started one lzy-run in each rank, so that only one of them does the common work.
 
 #include <optional>
 #include <string>
 
 namespace lzy {
 
-/// The rank of this process, as launchers tell it by variables (hydra, PMIx, Open MPI, Slurm); "0" if there is none.
+/// The rank of this process, from variables of launchers (hydra, PMIx, Open MPI, Slurm); "0" if there is none.
 std::string OwnRank();
 
-/// Waits until the processes of other ranks that the same launcher started on this machine have ended. Returns at once if no
-/// launcher did.
+/// Waits until the other ranks of the same launcher on this machine have ended. Returns at once if no launcher started this
+/// process.
 void WaitForOtherRanks();
 
 }  // namespace lzy

@@ -24,11 +24,11 @@
 namespace lzy {
 namespace {
 
-/// More than that in the current directory is not looked at without --sweep: on a slow file system it takes minutes.
+/// Without --sweep, a current directory with more names is not searched: on a slow file system this takes minutes.
 constexpr std::uint64_t kMostNames = 100'000;
-/// For one command line of lzy-protect; the system takes more.
+/// Most bytes of one command line of lzy-protect. The system allows more.
 constexpr std::size_t kMostBytes = 100'000;
-/// Of names in a sentence.
+/// The most names in a sentence.
 constexpr std::size_t kMostNamed = 4;
 
 void Print(const std::string& text) {
@@ -45,7 +45,7 @@ std::string CurrentDirectory() {
   return error ? "/" : path.string();
 }
 
-/// An empty file that only this user can read, hidden so that no look finds it. Empty: it cannot be made.
+/// Creates an empty file that only this user can read. Its name is hidden, so TreeLook does not find it. Empty: failed.
 std::string MakeRecordsFile() {
   const char* given = std::getenv("TMPDIR");
   std::string path = JoinPath(given != nullptr && *given == '/' ? given : "/tmp", ".lzy-run.XXXXXX");
@@ -55,15 +55,15 @@ std::string MakeRecordsFile() {
   return path;
 }
 
-/// Until the clock of files has gone on since `newest_ns`: a later change then has another time. File systems whose times are
-/// whole seconds make this take up to a second, if somebody has just changed something.
+/// Waits until the clock of files is later than `newest_ns`, so that a later change gets another time. On file systems with
+/// times in whole seconds this takes up to a second, if a file was changed just before.
 void WaitForClock(std::int64_t newest_ns) {
   const std::int64_t tick = newest_ns % kNsPerSecond == 0 ? kNsPerSecond : CoarseGranularityNs();
   const std::int64_t wait = newest_ns + tick - CoarseNowNs();
   if (wait > 0 && wait <= 2 * kNsPerSecond) std::this_thread::sleep_for(std::chrono::nanoseconds(wait + CoarseGranularityNs()));
 }
 
-/// Whether this is where lzy-run writes itself: it changes even while it is protected.
+/// Whether lzy-run writes its output to this file, so the file changes even while it is protected.
 bool IsOwnOutput(const FileStat& file) {
   return std::ranges::any_of(std::initializer_list<int>{STDOUT_FILENO, STDERR_FILENO}, [&](int fd) {
     struct stat own {};
@@ -75,7 +75,7 @@ std::string Plural(std::size_t count) {
   return fmt::format("{} file{}", count, count == 1 ? "" : "s");
 }
 
-/// For the environment of lzy-protect: it runs alone, and nothing of it goes to the standard output of the command.
+/// Prepares the environment of lzy-protect: it runs alone, and writes nothing to the standard output of the command.
 void PrepareTool() {
   unsetenv("LD_PRELOAD");
   unsetenv(kOpenedVariable);
@@ -85,7 +85,7 @@ void PrepareTool() {
   dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
-/// Splits `paths`, so that each part fits a command line.
+/// Splits `paths` into parts that fit a command line.
 std::vector<std::vector<std::string>> Portions(const std::vector<std::string>& paths) {
   std::vector<std::vector<std::string>> portions;
   std::size_t bytes = kMostBytes;
@@ -201,9 +201,9 @@ void Written::Sweep(const std::string& lzy_protect) {
     words.insert(words.begin(), {lzy_protect, "--quiet", "--"});
     const ChildEnd end = RunChild(std::move(words), PrepareTool);
     if (end.error != 0) Warn(fmt::format("--sweep: {}: {}", lzy_protect, std::generic_category().message(end.error)));
-    if (end.signal != 0 || end.exit_code >= 128) break;  // somebody wants it to end
+    if (end.signal != 0 || end.exit_code >= 128) break;  // the user or a scheduler ended it
   }
-  // What vanished meanwhile is nobody's loss.
+  // A file that vanished meanwhile needs no protection.
   std::erase_if(files_, [&](const auto& one) { return !fs_.Stat(one.first, /*follow=*/false).ok(); });
   JudgeAll();
   TellOfSweep(wanted.size());
@@ -242,7 +242,7 @@ std::vector<Written::Group> Written::Groups() const {
   std::vector<std::string> all;
   for (const auto& [path, file] : files_) all.push_back(path);
   const ProtectPaths plan = PathsToProtect(fs_, all, options_.set);
-  // Members of a set are committed together, and perhaps not all of their ranks could tell.
+  // Members of a set are committed together, but perhaps not every rank could write a record.
   std::set<std::string> by_mpi_io;
   for (const auto& [path, file] : files_) {
     if (file.by_mpi_io && file.while_it_ran) by_mpi_io.insert(plan.path_of.at(path));
@@ -297,7 +297,7 @@ std::string Written::ProtectCommand(const std::set<std::string>& paths) {
   return command;
 }
 
-// Without files that are not to be protected: nobody need type anything for them.
+// Without files that are excluded from protection: the user need not do anything for them.
 void Written::Summarize() const {
   std::size_t kept = 0;
   std::set<std::string> open;

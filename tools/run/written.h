@@ -1,9 +1,10 @@
 #pragma once
-// What a command under lzy-run wrote, and what of it is protected: for --sweep, --explain and --summary.
+// Finds the files that a command under lzy-run wrote, and which of them are protected: for --sweep, --explain and
+// --summary.
 //
-// The truth comes from three sources, none of which guesses. Two looks at directories (names/changes) tell what was made or
-// changed, whichever calls did it. Sidecars tell what is protected as it is now. The layer tells what was opened for writing
-// with MPI-IO, and why it does not protect it (request/opened_record).
+// It combines three exact sources. Two looks at directories (names/changes) show which files were made or changed, by
+// whatever calls. Sidecars show which files are protected in their present state. The layer records which files were opened
+// for writing with MPI-IO, and why some of them are not protected (request/opened_record).
 
 #include <cstdint>
 #include <map>
@@ -34,30 +35,30 @@ class Written {
   Written(const Written&) = delete;
   Written& operator=(const Written&) = delete;
 
-  /// kInvalidArgument: one of the directories is something else.
+  /// kInvalidArgument: one of the directories of --sweep is not a directory.
   Status Check() const;
-  /// Before the command: looks, and sets the variable by which the layer tells what it sees.
+  /// Before the command: looks at the directories, and sets the variable that names the layer's file of records.
   void LookBefore();
   /// After the command: looks again.
   void LookAfter();
-  /// Protects what was made or changed below the directories of --sweep and is not protected, with the program
-  /// `lzy_protect`. Tells on stderr what came of it.
+  /// Protects the files below the directories of --sweep that were made or changed and are not protected, with the program
+  /// `lzy_protect`. Reports the result on stderr.
   void Sweep(const std::string& lzy_protect);
-  /// Prints on stderr what was asked for.
+  /// Prints the requested information on stderr.
   void Tell() const;
   /// Removes what LookBefore made. The destructor does it, too.
   void Clean();
 
  private:
   struct File {
-    bool by_mpi_io = false;       ///< the layer told of it
-    bool while_it_ran = false;    ///< committed before the command ended
+    bool by_mpi_io = false;       ///< the layer recorded it
+    bool while_it_ran = false;    ///< it was protected when the command ended
     bool below_sweep = false;
-    bool is_protected = false;    ///< as it is now
-    std::string why_not;          ///< what keeps it from being protected; empty: nothing that is known
-    bool left_out = false;        ///< the user, or sense, wants it so
+    bool is_protected = false;    ///< it is protected in its present state
+    std::string why_not;          ///< the obstacle to its protection; empty: none is known
+    bool left_out = false;        ///< an option excludes it, or lzy-run itself writes it
   };
-  /// Files that have the same fate, by the PATH that stands for them.
+  /// Files with the same result, in one dataset or PATH.
   struct Group {
     std::string path;
     std::size_t files = 0;
@@ -72,12 +73,12 @@ class Written {
   void Explain() const;
   void Summarize() const;
   static std::string Way(const File& file);
-  /// Whether it is protected, and if not, why, and what to do.
+  /// States whether the file is protected. If it is not, gives the reason and the remedy.
   std::string Fate(const Group& group) const;
-  /// As the user would type it.
+  /// The path relative to the current directory, if it is below it.
   std::string Shown(const std::string& path) const;
   std::set<std::string> Shown(const std::vector<std::string>& paths) const;
-  /// For paths as they are shown. Many are replaced by their directories.
+  /// The command that protects `paths` (as given by Shown). Replaces many paths with their directories.
   static std::string ProtectCommand(const std::set<std::string>& paths);
 
   FileSystem& fs_;
@@ -86,7 +87,7 @@ class Written {
   const std::string here_;                ///< the current directory
   std::vector<std::string> sweep_;        ///< absolute, links resolved
   std::unique_ptr<TreeLook> before_;
-  std::string records_;                   ///< the file of the layer's records; empty: none
+  std::string records_;                   ///< file of the layer's records; empty: none
   std::int64_t began_ns_ = 0;
   std::map<std::string, File> files_;     ///< by path
   std::vector<Status> troubles_;

@@ -38,7 +38,7 @@ ProgressFunction = Callable[[str, int, int], None]
 
 
 class Code(enum.IntEnum):
-    """What an operation comes to: the exit codes of the tools."""
+    """The results of operations: the exit codes of the tools."""
 
     OK = 0
     DAMAGED = 1
@@ -58,7 +58,7 @@ class Code(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Damage:
-    """A range of bytes that is, or was, not as it should be."""
+    """A range of damaged bytes, perhaps repaired since."""
 
     path: str
     device: int
@@ -70,8 +70,8 @@ class Damage:
     repaired: bool
     beyond_repair: bool
     objects: tuple[str, ...] = ()  # datasets of HDF5, variables of netCDF; "" for unused space
-    object_texts: tuple[str, ...] = ()  # of each of them, what is hit: "/fields/T (raw data, chunk [3, 0], …)"
-    objects_left_off: int = 0  # how many more there are
+    object_texts: tuple[str, ...] = ()  # for each, the damaged part: "/fields/T (raw data, chunk [3, 0], …)"
+    objects_left_off: int = 0  # number of objects that are not listed
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class NotVisible:
 
     device: int
     path: str
-    node: str  # on which it was written; "" if that is not known
+    node: str  # the node on which it was written; "" if not known
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Report:
-    """What an operation found and did."""
+    """The findings and results of an operation."""
 
     operation: str
     code: Code
@@ -162,11 +162,11 @@ class Unprotected(LzyError):
 
 
 class RepairFailed(LzyError):
-    """A repair was tried, and its result could not be written or proven."""
+    """The result of a repair, restore or copy could not be written, or was not right afterwards."""
 
 
 class Failed(LzyError, OSError):
-    """The operating system refused."""
+    """The operating system refused or failed."""
 
 
 class InternalError(LzyError, RuntimeError):
@@ -245,7 +245,7 @@ def _options(fields: dict[str, Any]) -> _c.Options:
 
 
 def _take(operation: str, code: int, report: ctypes.c_void_p) -> Report:
-    """The report as a dataclass. Frees that of C."""
+    """The report as a dataclass. Frees the report of C."""
     try:
         return Report(operation, Code(code), _text(_c.report_message(report)),
                       tuple(_dataset(report, index) for index in range(_c.report_count(report))))
@@ -261,7 +261,7 @@ def _run(operation: str, path: Path, comm: Any, progress: ProgressFunction | Non
     raised: list[BaseException] = []
 
     def call(_: Any, phase: bytes, done: int, total: int) -> None:
-        # No exception can leave a function that C calls.
+        # No exception may leave a function that C calls.
         try:
             if progress is not None and not raised:
                 progress(phase.decode(), done, total)
@@ -293,7 +293,7 @@ def verify(path: Path, *, from_disk: bool = False, comm: Any = None, progress: P
            memory: int | None = None, threads: int | None = None, timeout: int | None = None,
            use_environment: bool = False, name_objects: bool = True) -> Report:
     """Checks data, parity and metadata. Changes nothing. With `name_objects`, as in the other functions, a process
-    parses damaged HDF5 and netCDF files, and says what lies in the damage."""
+    parses damaged HDF5 and netCDF files, and the report names the damaged objects."""
     return _run("verify", path, comm, progress, from_disk=from_disk, memory=memory, threads=threads, timeout=timeout,
                 use_environment=use_environment, no_objects=not name_objects)
 
@@ -328,7 +328,7 @@ def info(path: Path, *, comm: Any = None, use_environment: bool = False) -> Repo
 
 @dataclass(frozen=True)
 class Copied:
-    """What `copy` did. Numbers are of files or, if they are called bytes, of bytes of data."""
+    """The result of `copy`. Fields whose names contain "bytes" count bytes of data, all others count files."""
 
     files: int
     already: int
@@ -344,7 +344,7 @@ def copy(source: Path, destination: Path, *, verify: str = "device", protect: bo
          block_size: int | None = None, stripe: int | str | None = None, comm: Any = None,
          progress: Callable[[int, int], None] | None = None, memory: int | None = None, threads: int | None = None,
          timeout: int | None = None, use_environment: bool = False) -> Copied:
-    """Copies a file, a directory or a set, as lzy-copy does, and proves what arrived. `verify` is "device", "cache" or
+    """Copies a file, a directory or a set, as lzy-copy does, and proves the copies. `verify` is "device", "cache" or
     "none". An exception of `progress` ends the copy. Raises an exception if not all files were copied and proven, also
     if damage was salvaged: then the copies are there."""
     choices = ["device", "cache", "none"]
@@ -382,9 +382,9 @@ def copy(source: Path, destination: Path, *, verify: str = "device", protect: bo
 
 @dataclass(frozen=True)
 class Difference:
-    """Two files that differ, or of which it is not known."""
+    """Two files that differ, or whose comparison failed."""
 
-    name: str  # below the directories; the rank of a set's member; "" if two files were compared
+    name: str  # path below the directories; rank of a set's member; "" if two files were compared
     a: str
     b: str
     verdict: str  # "different", "only-a", "only-b" or "unknown"
@@ -398,10 +398,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Differences:
-    """What `diff` found. True if there is any difference."""
+    """The result of `diff`. True if there is any difference."""
 
     code: Code
-    same: int  # files
+    same: int  # number of equal files
     entries: tuple[Difference, ...]
 
     def __bool__(self) -> bool:

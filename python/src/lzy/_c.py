@@ -81,7 +81,7 @@ diff = _declare("lzy_python_diff", c_int, c_void_p, c_char_p, c_char_p, c_int, P
 size = _declare("lzy_python_size", c_size_t, c_int)
 mpi = _declare("lzy_python_mpi", c_int, c_char_p)
 mpi_size = _declare("lzy_python_mpi_size", c_size_t)
-# Of liblzy, which is loaded with it.
+# Functions of liblzy, which the extension is linked with.
 options_init = _declare("lzy_options_init", c_int, POINTER(Options), c_size_t)
 copied_init = _declare("lzy_copied_init", c_int, POINTER(Copied), c_size_t)
 copy_options_init = _declare("lzy_copy_options_init", c_int, POINTER(CopyOptions), c_size_t)
@@ -102,7 +102,7 @@ report_difference_count = _declare("lzy_report_difference_count", c_size_t, c_vo
 report_difference = _declare("lzy_report_difference", POINTER(Difference), c_void_p, c_size_t)
 report_free = _declare("lzy_report_free", None, c_void_p)
 
-# Another version of lzy.h than this file is written for would be misread.
+# A version of lzy.h with other structures would be misread.
 if [size(i) for i in range(len(STRUCTURES))] != [ctypes.sizeof(kind) for kind in STRUCTURES]:
     raise ImportError(f"this Python package does not fit liblzy {version().decode()}: build it again with that library")
 COMM_SIZE = size(len(STRUCTURES))

@@ -1,0 +1,100 @@
+#include "judge/last_proof.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/records.h"
+#include "names/contents.h"
+#include "names/lookup.h"
+#include "names/peek.h"
+#include "names/set_names.h"
+
+namespace lzy {
+namespace {
+
+// `holder`: a file with the content that `file` had at its last commit.
+struct HolderOf {
+  std::string file, holder;
+  LZY_FIELDS(file, holder)
+};
+
+// Only a file with the committed mtime could be mistaken for this one: from an archive, with a coarse clock, or written
+// within the same tick. If two sets exchanged names, each proves the other, whatever the times are.
+void AddHolder(const Context& context, const DatasetView& view, const FileView& file, std::vector<HolderOf>& mine) {
+  const std::string real = FollowLink(context.fs, file.path);
+  const Holders which = file.identity.Is(Identity::Kind::kProven) ? Holders::kProtected : Holders::kOfItsTime;
+  const auto holder = FindHolder(context.fs, file.sidecar_path, real, context.options.key.get(), which);
+  const bool is_member = holder && std::ranges::any_of(view.ref.members, [&](const auto& member) {
+    return FollowLink(context.fs, member.second) == holder->path;
+  });
+  if (holder && !is_member) mine.push_back({file.path, holder->path});
+}
+
+// A file was copied over another one, or two files were exchanged by copying. The next repair would take the new content
+// for rot.
+Status TellOfHolders(const Context& context, const DatasetView& view, DatasetReport& report) {
+  const bool shared = view.ref.kind == DatasetKind::kShared;
+  std::vector<HolderOf> mine;
+  std::set<std::uint32_t> edited;  // ranks of members
+  for (const Damage& d : report.damage) {
+    if (d.part == DamagePart::kData && IsEdit(d.cause)) edited.insert(d.device);
+  }
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
+    for (const FileView& file : view.files()) {
+      const int rank = context.comm.rank();
+      const bool asked = shared ? rank == 0 : file.owner == rank && edited.contains(file.rank) && file.sidecar_usable();
+      if (asked) AddHolder(context, view, file, mine);
+    }
+  }));
+  LZY_ASSIGN_OR_RETURN(const std::vector<HolderOf> all, UniteRecords(context.comm, mine));
+  for (const HolderOf& one : all) {
+    report.another = true;
+    const bool both = std::ranges::any_of(view.files(), [&](const FileView& file) {
+      return file.path == one.file && file.identity.Is(Identity::Kind::kProven) && BaseNameOf(file.identity.name) == BaseNameOf(one.holder);
+    });
+    report.warnings.push_back(
+        both ? fmt::format("{0}: it and '{1}' hold what the other one was at its last commit, and nothing else proves that. Give the files "
+                           "their contents back. Or --force commits this one as it is", one.file, one.holder)
+             : fmt::format("{}: '{}' holds what this file was at its last commit, and nothing else proves that. First commit "
+                           "that one, or give the files their contents back", one.file, one.holder));
+  }
+  return Status::Ok();
+}
+
+// A member that was moved here with its sidecar may make the set here look older than it is. A commit of all files would
+// dissolve that set.
+Status TellOfMixture(const Context& context, const DatasetView& view, DatasetReport& report) {
+  struct Member {
+    std::string path;
+    std::uint32_t members = 0;  // of its set
+    LZY_FIELDS(path, members)
+  };
+  std::vector<Member> mine;
+  for (const FileView& file : view.files()) {
+    if (view.ref.kind == DatasetKind::kShared || file.owner != context.comm.rank() || file.fault != SidecarFault::kForeign) continue;
+    const auto peek = PeekSidecar(context.fs, file.sidecar_path);
+    if (!peek.ok() || peek->kind != DatasetKind::kSet || peek->uuid == view.superblock.uuid || !HasSizeAndTime(file.stat, peek->stamp)) continue;
+    if (PatternFromTail(file.path, peek->name, peek->rank) == view.ref.path) mine.push_back({file.path, peek->members});
+  }
+  LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(context.comm, mine));
+  for (const Member& one : all) {
+    report.another = true;
+    report.warnings.push_back(fmt::format("{}: it is as another set of this name left it, of {} files: members of two sets are mixed here. Move away "
+                                          "those that do not belong here, with their sidecars; or --force commits all as they are",
+                                          one.path, one.members));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status TellWhyNotToCommit(const Context& context, const DatasetView& view, DatasetReport& report) {
+  LZY_RETURN_IF_ERROR(TellOfMixture(context, view, report));
+  return TellOfHolders(context, view, report);
+}
+
+}  // namespace lzy

@@ -1,0 +1,13 @@
+#pragma once
+// What a commit of edits would take away for good: the last proof of what another file holds, or a set whose members were moved
+// among those of this one. lzy-protect asks before it commits, and lzy-verify before it advises to.
+
+#include "judge/examine.h"
+
+namespace lzy {
+
+/// Call it after Describe, for a dataset with edits. If they are not to be committed without force: DatasetReport::another, and
+/// warnings why. Reads files that may hold what edited ones were. Collective; the same on all ranks.
+Status TellWhyNotToCommit(const Context& context, const DatasetView& view, DatasetReport& report);
+
+}  // namespace lzy
