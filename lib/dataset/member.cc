@@ -53,12 +53,13 @@ class MemberOpener {
     return there.ok() && there->type != FileStat::Type::kRegular;
   }
 
-  // True if the data file is lost and `sidecar`, which has its name, is the sidecar of another member. The owner of that
-  // member locks it.
+  // True if the data file is lost and `sidecar`, which has its name, is the sidecar of another member, or of a single file that may
+  // have the name of another member now. The owner of that member locks it.
   bool IsOfAnotherMember(const std::string& sidecar) const {
     if (!write_ || shared_ || view_.data) return false;
     const auto peek = PeekSidecar(fs_, sidecar);
-    return peek.ok() && peek->committed && peek->kind == DatasetKind::kSet && PatternFromTail(path_, peek->name) &&
+    if (peek.ok() && peek->committed && peek->kind == DatasetKind::kShared) return true;
+    return peek.ok() && peek->committed && PatternFromTail(path_, peek->name) &&
            !PatternFromTail(path_, peek->name, peek->rank);
   }
 

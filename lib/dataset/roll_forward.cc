@@ -9,7 +9,6 @@
 #include <array>
 
 #include "dataset/lock.h"
-#include "names/contents.h"
 #include "names/lookup.h"
 #include "names/peek.h"
 #include "names/set_claim.h"
@@ -83,8 +82,8 @@ bool RecordsItsName(const std::string& pattern, const Summary& s) {
 
 // Judges by the newest generation of the set that counts. The dataset root of most of its members wins, so one forged or
 // rotten sidecar does not decide for all.
-void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members, std::set<std::uint32_t>& roll_forward,
-                      FileSystem* all_disks) {
+void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
+                      std::set<std::uint32_t>& roll_forward) {
   std::vector<SetClaim> claims;
   std::vector<const Summary*> claimants;
   for (const auto& [rank, s] : members) {
@@ -96,7 +95,6 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
     claims.push_back({sb.uuid, sb.rank, sb.members, sb.generation, sb.wall_time_ns, same_file, named, s.present});
     claimants.push_back(&s);
   }
-  if (all_disks != nullptr) MarkFromElsewhere(*all_disks, MemberPaths(view.ref), claims);
   const auto counts = WhichSetCounts(claims);
   if (!counts) return;
   const Summary* const newest = SpokesmanOf(members, *claimants[*counts]);

@@ -18,11 +18,9 @@
 namespace lzy {
 
 /// Finds the newest generation of the newest set among `members`, puts its superblock into `view`, and marks all other
-/// sidecars as outdated or foreign. `roll_forward` gets the members that have only prepared that generation. `all_disks`: the
-/// file system if this process sees all disks; else null. It serves to recognise members of another set that were moved here:
-/// the rest of their set is elsewhere.
-void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members, std::set<std::uint32_t>& roll_forward,
-                      FileSystem* all_disks);
+/// sidecars as outdated or foreign. `roll_forward` gets the members that have only prepared that generation. No I/O.
+void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
+                      std::set<std::uint32_t>& roll_forward);
 
 /// Marks sidecars as outdated that describe their group differently than most sidecars of the group.
 Status DropDissenters(std::map<std::uint32_t, Summary>& members);

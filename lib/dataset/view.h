@@ -79,7 +79,8 @@ struct Identity {
     kAnother,    ///< inode or birth differ, the mtime is the committed one, and most blocks differ
     kRenamed,    ///< the file that was committed as `name`, by inode, size and mtime. It was renamed and is damaged
     kUnlike,     ///< inode, birth and mtime are the committed ones, but most blocks differ; and the size differs, or births are
-                 ///< unknown. Or inode or birth differ, and the file is empty
+                 ///< unknown. Or inode or birth differ, and also the size, or at least an eighth of the blocks: it may be
+                 ///< another version of the file. A repair writes, and keeps a copy
   };
   Kind kind = Kind::kCommitted;
   std::string name;

@@ -125,7 +125,7 @@ class SetOpener {
   // any rank completed one, all ranks exchange the summaries again and judge again.
   Status CompleteCommits() {
     std::set<std::uint32_t> roll_forward;
-    JudgeGenerations(view_, members_, roll_forward, AllDisks());
+    JudgeGenerations(view_, members_, roll_forward);
     bool rolled = false;
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       for (Summary& s : mine_) {
@@ -145,12 +145,10 @@ class SetOpener {
       LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
       roll_forward.clear();
       view_.committed = false;
-      JudgeGenerations(view_, members_, roll_forward, AllDisks());
+      JudgeGenerations(view_, members_, roll_forward);
     }
     return Status::Ok();
   }
-
-  FileSystem* AllDisks() const { return comm_.size() == 1 ? &context_.fs : nullptr; }
 
   // The newest sidecar of member `rank` that has the name of another member. It has that name if files of the two members
   // were exchanged or copied over each other.
@@ -210,7 +208,7 @@ class SetOpener {
     LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
     std::set<std::uint32_t> roll_forward;
     view_.committed = false;
-    JudgeGenerations(view_, members_, roll_forward, AllDisks());
+    JudgeGenerations(view_, members_, roll_forward);
     return Status::Ok();
   }
 

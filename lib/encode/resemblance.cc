@@ -20,8 +20,11 @@ struct Compared {
   LZY_FIELDS(ensemble, file, same, total)
 };
 
+// A renamed file is known by its birth. If births are unknown, it may have an inode that another file had before.
 bool IsSuspect(const FileView& file) {
-  return file.identity.IsOther() ? !file.identity.Is(Identity::Kind::kProven) : file.identity.Is(Identity::Kind::kUnlike);
+  const Identity& identity = file.identity;
+  if (identity.Is(Identity::Kind::kRenamed)) return !TellsFilesApart(file.stat.birth_ns);
+  return identity.Is(Identity::Kind::kAnother) || identity.Is(Identity::Kind::kUnlike);
 }
 
 // Rows with lost blocks of suspects, but no more lost blocks than parity can rebuild.
@@ -120,7 +123,9 @@ Status TellRotFromOthers(const Context& context, DatasetView& view, const Findin
       FileView& file = view.ensembles[e].files[f];
       const auto number = static_cast<std::uint32_t>(f);
       if (IsSuspect(file) && IsTheCommitted(file, *view.ensembles[e].layout, number, findings.files[e][f], sums[e][f])) {
+        // If it is not the very file, it may be a similar version of it. So a repair keeps a copy.
         file.identity = {};
+        if (!MayBe(file.stat, file.stamp)) file.identity.kind = Identity::Kind::kUnlike;
       }
     }
   }

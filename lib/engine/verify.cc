@@ -136,7 +136,6 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset) {
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context.comm, mine));
   std::vector<SetClaim> claims;
   for (const auto& theirs : all) claims.insert(claims.end(), theirs.begin(), theirs.end());
-  if (context.comm.size() == 1) MarkFromElsewhere(context.fs, MemberPaths(dataset), claims);
   const auto counts = WhichSetCounts(claims);
   return AgreeOn(context.comm, [&]() -> Status {
     if (!counts) return Status::Ok();

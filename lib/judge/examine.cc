@@ -216,11 +216,16 @@ class Examiner {
         if (!file.present || (IsSameFile(file.stat, file.stamp) && file.stat.size == layout.file_size(f))) continue;
         // Counts only blocks that exist, because a copy may be shorter or longer than the committed file.
         const std::uint64_t there = CeilDiv(file.stat.size, layout.block_size()), extra = there - std::min(there, layout.data_blocks(f));
-        const bool differs = 2 * (CountBad(bad, there) + extra) > there;
-        // Nothing in it is worth more than what was committed, but somebody may have put it there.
-        const bool empty = file.stat.size == 0 && !in_place;
-        const bool unnoticed = (differs || empty) && file.stat.mtime_ns == file.stamp.mtime_ns && file.sidecar_usable();
-        if (unnoticed) file.identity.kind = in_place || empty ? Identity::Kind::kUnlike : Identity::Kind::kAnother;
+        const std::uint64_t unlike = CountBad(bad, there) + extra;
+        const bool differs = 2 * unlike > there;
+        // Another version of the file, or rot in a copy: lzy cannot know. If only a few blocks differ, it is rot.
+        const bool version = !in_place && (file.stat.size != layout.file_size(f) || 8 * unlike >= there);
+        if (file.stat.mtime_ns != file.stamp.mtime_ns || !file.sidecar_usable()) continue;
+        if (differs && !in_place && file.stat.size != 0) {
+          file.identity.kind = Identity::Kind::kAnother;
+        } else if (differs || (version && Differs(layout, f, findings.files[e][f]))) {
+          file.identity.kind = Identity::Kind::kUnlike;
+        }
       }
     }
     if (!any) return Status::Ok();
@@ -264,6 +269,8 @@ class Examiner {
     using Kind = Identity::Kind;
     const FileView& file = ensemble.files[f];
     const std::string real = FollowLink(context_.fs, file.path);
+    // An older commit of this file, such as one in a backup, proves no other file. A restore keeps what is there.
+    if (file.IsOfThePast()) return std::nullopt;
     const auto prover = FindProver(context_.fs, real, ProvesNothing(file) ? file.sidecar_path : "", context_.options.key.get());
     if (prover.ok() && *prover) {
       const bool elsewhere = !(*prover)->beside && (*prover)->named && !IsOfThisSet((*prover)->owner);
@@ -352,7 +359,8 @@ class Examiner {
   // The name under which this file (inode, size and mtime) was committed. Then it was renamed, and differences are damage:
   // an edit would have changed the mtime.
   std::optional<std::string> CommittedAs(const FileView& file, const std::string& real) {
-    if (HasSizeAndTime(file.stat, file.stamp)) return std::nullopt;
+    // If files have equal times and no births, the inode alone proves nothing.
+    if (HasSizeAndTime(file.stat, file.stamp) && !TellsFilesApart(file.stat.birth_ns)) return std::nullopt;
     for (const FormerName& one : lzy::CommittedAs(context_.fs, real, file.stat, file.sidecar_usable() ? file.sidecar_path : "", Within::kReach)) {
       if (one.peek.uuid != view_.superblock.uuid || one.peek.rank != file.rank) return one.name;  // else: an older commit of this file
     }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/printable.h"
 #include "comm/records.h"
 #include "names/contents.h"
 #include "names/lookup.h"
@@ -58,7 +59,7 @@ Status TellOfHolders(const Context& context, const DatasetView& view, DatasetRep
     });
     report.warnings.push_back(
         both ? fmt::format("{0}: it and '{1}' hold what the other one was at its last commit, and nothing else proves that. Give the files "
-                           "their contents back. Or --force commits this one as it is", one.file, one.holder)
+                           "their contents back. Or commit this one as it is: lzy-protect --force {2}", one.file, one.holder, ShellQuote(view.ref.path))
              : fmt::format("{}: '{}' holds what this file was at its last commit, and nothing else proves that. First commit "
                            "that one, or give the files their contents back", one.file, one.holder));
   }
@@ -84,8 +85,8 @@ Status TellOfMixture(const Context& context, const DatasetView& view, DatasetRep
   for (const Member& one : all) {
     report.another = true;
     report.warnings.push_back(fmt::format("{}: it is as another set of this name left it, of {} files: members of two sets are mixed here. Move away "
-                                          "those that do not belong here, with their sidecars; or --force commits all as they are",
-                                          one.path, one.members));
+                                          "those that do not belong here, with their sidecars; or commit all as they are: lzy-protect --force {}",
+                                          one.path, one.members, ShellQuote(view.ref.path)));
   }
   return Status::Ok();
 }

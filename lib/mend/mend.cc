@@ -199,7 +199,7 @@ Status Mender::MakeWayFor(const FileView& file) {
 bool Mender::NeedsOwn(const FileView& file, const FilePlan& plan) const {
   if (!file.present || !(plan.data_in_place || plan.cut_tail)) return false;
   const Identity& identity = file.identity;
-  if (!request_.force) return identity.Is(Identity::Kind::kUnlike);
+  if (!request_.force) return identity.Is(Identity::Kind::kUnlike) || file.IsOfThePast();
   return identity.Is(Identity::Kind::kProven) || (file.stat.links > 1 && !MayBe(file.stat, file.stamp));
 }
 
@@ -209,7 +209,7 @@ Status Mender::MakeOwn(FileView& file, FileMend& mend) {
   const std::string temporary = NewDataPath(mend.target);
   const Status made = MakeCopy(file, temporary);
   const Identity& identity = file.identity;
-  const bool keeps = (identity.Is(Identity::Kind::kProven) || identity.Is(Identity::Kind::kUnlike)) && file.stat.links == 1;
+  const bool keeps = (identity.Is(Identity::Kind::kProven) || !request_.force) && file.stat.links == 1;
   const Status named = [&]() -> Status {
     LZY_RETURN_IF_ERROR(made);
     if (keeps) LZY_RETURN_IF_ERROR(Keep(KeptOf(file, mend), file, mend, warnings_));

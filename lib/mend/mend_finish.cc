@@ -261,10 +261,14 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
 
 // The content is kept if another dataset committed it, because it may exist nowhere else. It is also kept if it may be
 // another file that was copied over this one with its time.
-Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) {
+Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) const {
   const std::string name = mend.target + ".replaced";
+  if (!file.identity.IsOther() && file.IsOfThePast()) {
+    const auto older = PeekSidecar(context_.fs, file.sidecar_path);
+    return {fmt::format("{}.commit-{}", mend.target, older.ok() ? older->generation : 0), "it was as an older commit of its set left it"};
+  }
   if (!file.identity.Is(Identity::Kind::kUnlike)) return {name, fmt::format("it held what '{}' was at its last commit", file.identity.name)};
-  return {name, file.stat.size == 0 ? "it was empty, and it may be another file" : "most of it was not what was committed, and it may be another file"};
+  return {name, file.stat.size == 0 ? "it was empty, and it may be another file" : "it was not what was committed, and it may be another file"};
 }
 
 // Why the file that will be replaced is kept under another name; nullopt if it is not worth keeping. If its own, older
@@ -275,11 +279,7 @@ Result<std::optional<Mender::Kept>> Mender::WhyToKeep(const FileView& file, cons
   const Identity& identity = file.identity;
   if (identity.Is(Identity::Kind::kProven) && file.stat.links == 1) return std::optional<Kept>(KeptOf(file, mend));
   if (request_.force) return std::optional<Kept>();
-  if (identity.Is(Identity::Kind::kUnlike)) return std::optional<Kept>(KeptOf(file, mend));
-  if (file.IsOfThePast()) {
-    const auto older = PeekSidecar(context_.fs, file.sidecar_path);
-    return std::optional<Kept>({fmt::format("{}.commit-{}", mend.target, older.ok() ? older->generation : 0), "it was as an older commit of its set left it"});
-  }
+  if (identity.Is(Identity::Kind::kUnlike) || file.IsOfThePast()) return std::optional<Kept>(KeptOf(file, mend));
   if (file.sidecar_usable() || file.data == nullptr) return std::optional<Kept>();
   LZY_ASSIGN_OR_RETURN(const bool rotten, Resembles(*file.data, *mend.new_data));
   if (rotten) return std::optional<Kept>();

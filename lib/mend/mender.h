@@ -104,7 +104,7 @@ class Mender {
   struct Kept {
     std::string name, why;
   };
-  static Kept KeptOf(const FileView& file, const FileMend& mend);
+  Kept KeptOf(const FileView& file, const FileMend& mend) const;
   Result<std::optional<Kept>> WhyToKeep(const FileView& file, const FileMend& mend) const;
   Status Keep(const Kept& kept, const FileView& file, const FileMend& mend, std::vector<std::string>& warnings) const;
 

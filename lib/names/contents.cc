@@ -150,11 +150,6 @@ class Around {
     }
     return paths;
   }
-  // Those of members of sets, if anything in another directory than `here` is in reach.
-  std::vector<std::string> SetsInReach(FileSystem& fs, const std::string& here) {
-    const std::lock_guard lock(mutex_);
-    return ReachesBeyond(fs, here) ? sets_in_reach_ : std::vector<std::string>();
-  }
   // Files of this size in directories in reach other than `here`, protected or not. The first call stats all files.
   std::vector<std::string> FilesOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
     const std::lock_guard lock(mutex_);
@@ -480,25 +475,6 @@ Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::
   return holds;
 }
 
-bool HoldsPartOf(FileSystem& fs, const std::string& data, const std::string& sidecar) {
-  constexpr std::uint64_t kFirst = 16;
-  bool any = false;
-  (void)NoThrow([&]() -> Status {
-    LZY_ASSIGN_OR_RETURN(const auto loaded, Sidecar::Load(fs, sidecar, OpenMode::kRead));
-    LZY_ASSIGN_OR_RETURN(const auto file, fs.Open(data, OpenMode::kRead, /*follow=*/false));
-    const SidecarContents& contents = loaded->contents();
-    const std::uint64_t block = contents.superblock.block_size, size = contents.superblock.stamp.size;
-    std::vector<std::uint8_t> bytes(std::min(block, size));
-    for (std::uint64_t index = 0; !any && index < std::min(kFirst, contents.data_tree.leaf_count()) && index * block < size; ++index) {
-      const MutableByteSpan piece(bytes.data(), std::min(block, size - index * block));
-      LZY_ASSIGN_OR_RETURN(const std::size_t got, file->ReadAt(index * block, piece));
-      any = got == piece.size() && LeafHash(nullptr, HashTag::kDataLeaf, index, piece) == contents.data_tree.leaf(index);
-    }
-    return Status::Ok();
-  });
-  return any;
-}
-
 Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data_path, const std::string& own,
                                          const LeafKey* key) {
   LZY_ASSIGN_OR_RETURN(auto provers, ProversOf(fs, data_path, own, key));
@@ -553,7 +529,7 @@ Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const 
     }
     const auto user = UserOf(fs, *prover);
     RememberProven(fs, directory, BaseNameOf(path), BaseNameOf(prover->sidecar));
-    if (user && *user != path) fs.Memo<ProvenOwners>().RememberUser({*user, path});
+    if (user && *user != path) fs.Memo<ProvenOwners>().RememberUser({*user, path, prover->sidecar});
     any = true;
     path = prover->owner;
   }
@@ -580,6 +556,8 @@ std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path
     if (!except.empty() && RealPathOf(fs, path) == RealPathOf(fs, except)) continue;
     auto peek = PeekSidecar(fs, path);
     if (!peek.ok() || !peek->committed || !MayBe(stat, peek->stamp) || !HasSizeAndTime(stat, peek->stamp)) continue;
+    const auto owner = fs.Stat(OwnerOf(path), /*follow=*/false);
+    if (owner.ok() && owner->inode == stat.inode && owner->device == stat.device) continue;  // a hard link
     std::string name = peek->kind == DatasetKind::kSet ? ExpandPattern(peek->name, peek->rank) : peek->name;
     if (i >= beside && name.find('/') == std::string::npos) name = JoinPath(DirectoryOf(path), name);
     names.push_back({path, std::move(*peek), std::move(name)});
@@ -598,7 +576,11 @@ std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path
   std::optional<std::string> name;
   for (const FormerName& one : CommittedAs(fs, data_path, *stat, "", Within::kDirectory)) {
     const std::string owner = OwnerOf(one.sidecar);
-    if (owner.empty() || fs.Stat(owner, /*follow=*/false).status().code() != Code::kNotFound) continue;
+    if (owner.empty()) continue;
+    if (fs.Stat(owner, /*follow=*/false).ok()) {
+      const auto is_there = HoldsCommitted(fs, owner, one.sidecar, key);
+      if (!is_there.ok() || *is_there) continue;
+    }
     const auto holds = HoldsCommitted(fs, data_path, one.sidecar, key);
     if (holds.ok() && *holds) return std::nullopt;
     name = one.name;
@@ -626,37 +608,19 @@ void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> direct
   fs.Memo<Around>().AddToReach(std::move(directories));
 }
 
-// What has kept its name until now says as much of the file as before.
+// A sidecar that has kept its name is still found for the file. A new sidecar, a record of a set, or a set that has the file
+// as a member tells of it, too.
 std::vector<LeftBare> TakeLeftBare(FileSystem& fs) {
   std::vector<LeftBare> bare;
   for (LeftBare& user : fs.Memo<ProvenOwners>().TakeUsers()) {
     const auto own = SidecarPath(user.path);
     const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
+    if (fs.Stat(user.sidecar, /*follow=*/false).ok()) continue;
     if (!has_own && fs.Stat(user.path, /*follow=*/false).ok() && !IsToldOf(fs, user.path) && !IsClaimedByASet(fs, user.path)) {
       bare.push_back(std::move(user));
     }
   }
   return bare;
-}
-
-void MarkFromElsewhere(FileSystem& fs, const std::vector<std::string>& here, std::vector<SetClaim>& claims) {
-  std::map<Uuid, std::size_t> sets;
-  for (const SetClaim& claim : claims) ++sets[claim.uuid];
-  if (sets.size() < 2 || here.empty()) return;
-  std::set<std::string> places;
-  for (const std::string& path : here) places.insert(RealPathOf(fs, path));
-  std::map<std::pair<Uuid, std::string>, std::size_t> elsewhere;  // by set and pattern
-  std::set<Uuid> at_home;
-  for (const std::string& sidecar : fs.Memo<Around>().SetsInReach(fs, DirectoryOf(*places.begin()))) {
-    const auto peek = PeekSidecar(fs, sidecar);
-    const auto owner = DataPathOf(sidecar);
-    if (!peek.ok() || !owner || !sets.contains(peek->uuid) || places.contains(*owner)) continue;
-    const auto stat = fs.Stat(*owner, /*follow=*/false);
-    const auto pattern = PatternFromTail(*owner, peek->name, peek->rank);
-    if (!pattern || !stat.ok() || !IsSameFile(*stat, peek->stamp)) continue;
-    if (++elsewhere[{peek->uuid, *pattern}] >= sets[peek->uuid]) at_home.insert(peek->uuid);
-  }
-  for (SetClaim& claim : claims) claim.named = claim.named && !at_home.contains(claim.uuid);
 }
 
 std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here) {

@@ -18,7 +18,6 @@
 #include "base/status.h"
 #include "merkle/leaf_key.h"
 #include "names/peek.h"
-#include "names/set_claim.h"
 
 namespace lzy {
 
@@ -26,10 +25,6 @@ namespace lzy {
 /// sidecar of any empty file. `key`: the key of a sealed dataset; without it, a sealed sidecar matches nothing. Fails only
 /// if the data cannot be read.
 Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::string& sidecar, const LeafKey* key);
-
-/// Whether any of the first blocks of `data` is as `sidecar` committed it, which says that they belong together: two files hardly share a block.
-/// False if nothing can be told.
-bool HoldsPartOf(FileSystem& fs, const std::string& data, const std::string& sidecar);
 
 /// A sidecar of another name that was committed for the present content of a file.
 struct Prover {
@@ -71,13 +66,14 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
 /// of its stamp, or has none. Reads one block, and more only if this block matches. Members of sets keep the sidecars of
 /// their names.
 Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const LeafKey* key);
-/// Files that were judged by sidecars which AdoptByContent gave to others, that have been renamed since, so that nothing is left to say
-/// anything of these files. Each is told once, with the file that has the sidecar now.
+/// A file without a sidecar: AdoptByContent gave the sidecar that it was judged by to the file `by`, and it was renamed.
 struct LeftBare {
   std::string path;
   std::string by;
-  LZY_FIELDS(path, by)
+  std::string sidecar;  ///< its former path
+  LZY_FIELDS(path, by, sidecar)
 };
+/// Returns each such file once, if it still exists and nothing else tells of it. From any thread.
 std::vector<LeftBare> TakeLeftBare(FileSystem& fs);
 /// A sidecar that was committed for a file with the same inode, size and mtime.
 struct FormerName {
@@ -92,8 +88,8 @@ enum class Within { kDirectory, kReach };
 std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
                                     Within within);
 /// For a file without a sidecar, on file systems without births: finds its name at its commit, if it was renamed and damaged
-/// since. That is so if a sidecar of another name was committed for its inode, size and mtime, no file has that name, and
-/// the content differs. Otherwise nullopt.
+/// since. That is so if a sidecar of another name was committed for its inode, size and mtime, no file of that
+/// name has the committed content, and this file has not either. Otherwise nullopt.
 std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key);
 /// Remembers that `sidecar` is proven to be that of the file `name`. Both are names in `directory`.
 void RememberProven(FileSystem& fs, const std::string& directory, const std::string& name, const std::string& sidecar);
@@ -108,10 +104,6 @@ void AddToReach(FileSystem& fs, const std::string& directory);
 /// Missing directories are skipped. Thread-safe.
 void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories);
 
-/// Members of another set may have been moved among those of this one, with their sidecars. If `claims` are of several sets: those of a
-/// set of which as many members or more are together in reach, each the very file that was committed, become unnamed. `here`: the paths
-/// of all members. Only for a process that sees all disks.
-void MarkFromElsewhere(FileSystem& fs, const std::vector<std::string>& here, std::vector<SetClaim>& claims);
 
 /// Paths of the committed sidecars in reach, in other directories than `here`, including those that were set aside.
 std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here);

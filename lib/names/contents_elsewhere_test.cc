@@ -45,20 +45,6 @@ class ElsewhereTest : public ::testing::Test {
     ASSERT_OK(fs_.Rename(from, to));
     if (also_sidecar) ASSERT_OK(fs_.Rename(*SidecarPath(from), *SidecarPath(to)));
   }
-  SetClaim ClaimOf(const std::string& path) {
-    const auto peek = PeekSidecar(fs_, *SidecarPath(path));
-    EXPECT_TRUE(peek.ok());
-    return {peek->uuid, peek->rank, peek->members, peek->generation, peek->wall_time_ns};
-  }
-  // Which of the claims of these files stay named.
-  std::vector<bool> Named(const std::vector<std::string>& paths) {
-    std::vector<SetClaim> claims;
-    for (const std::string& path : paths) claims.push_back(ClaimOf(path));
-    MarkFromElsewhere(fs_, paths, claims);
-    std::vector<bool> named;
-    for (const SetClaim& claim : claims) named.push_back(claim.named);
-    return named;
-  }
   std::vector<std::string> FormerNames(const std::string& path, Within within) {
     std::vector<std::string> names;
     for (const FormerName& one : CommittedAs(fs_, path, *fs_.Stat(path), "", within)) names.push_back(one.name);
@@ -71,28 +57,6 @@ class ElsewhereTest : public ::testing::Test {
   Options options_;
   std::int64_t made_ = 0;
 };
-
-TEST_F(ElsewhereTest, AMemberOfASetThatIsElsewhereIsNoneOfThisOne) {
-  Move("b/s.1", "a/s.1", /*also_sidecar=*/true);
-  EXPECT_THAT(Named({"a/s.0", "a/s.1", "a/s.2"}), ElementsAre(true, false, true));
-}
-
-TEST_F(ElsewhereTest, ACopyElsewhereSaysNothing) {
-  Move("b/s.1", "a/s.1", true);
-  fs_.Put("b/s.0", fs_.At("b/s.0").bytes, kFirstMtime).stat.inode = 4711;
-  EXPECT_THAT(Named({"a/s.0", "a/s.1", "a/s.2"}), ElementsAre(true, true, true));
-}
-
-TEST_F(ElsewhereTest, ASetOfWhichMoreIsHereIsHere) {
-  Make("c", 3);
-  Move("c/s.0", "a/s.0", true);
-  Move("c/s.1", "a/s.1", true);
-  EXPECT_THAT(Named({"a/s.0", "a/s.1", "a/s.2"}), ElementsAre(true, true, true));
-}
-
-TEST_F(ElsewhereTest, OneSetIsNotLookedFor) {
-  EXPECT_THAT(Named({"a/s.0", "a/s.1", "a/s.2"}), ElementsAre(true, true, true));
-}
 
 TEST_F(ElsewhereTest, AFileIsKnownByTheSidecarThatItLeftInAnotherDirectory) {
   Move("a/s.1", "b/f", /*also_sidecar=*/false);

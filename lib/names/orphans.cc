@@ -43,6 +43,7 @@ class OrphanFinder {
     return std::move(found_);
   }
   std::vector<Orphan> FindIn(const std::string& path) {
+    locks_ = false;  // for readers
     Directory directory(fs_, path);
     if (directory.Names().ok()) Visit(directory);
     return std::move(found_);
@@ -98,8 +99,7 @@ class OrphanFinder {
       if (unusable && !survey_.PatternOfSiblings(directory.PathOf(owner))) AddKept(path, reason, WhileLocked(path));
     } else if (IsSuperseded(directory, *peek)) {
       AddKept(path, "a newer commit of the same file has another sidecar", WhileLocked(path));
-    } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kAll);
-               needs && (needs->proven || !IsOfAnother(directory, sidecar, needs->path))) {
+    } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kAll)) {
       AddKept(path, reason, (needs->proven ? "it proves what this file holds: " : "it may be of this file, which was moved or renamed, and is damaged: ") + ShellQuote(needs->path));
     } else if (peek->members == 0 || !SetNeeds(*peek, directory.PathOf(owner))) {
       if ((!replaced || peek->members == 0) && HasAllOfItsGroup(path)) {
@@ -112,19 +112,6 @@ class OrphanFinder {
         AddKept(path, reason, WhileLocked(path));
       }
     }
-  }
-
-  /// Whether `file`, which may be the damaged one of several sidecars by its size and time, shows by a block that it is that of another one
-  /// than `sidecar`. Each file is read once.
-  bool IsOfAnother(Directory& directory, const std::string& sidecar, const std::string& file) {
-    const auto [at, is_new] = shows_.try_emplace(file);
-    const auto stat = fs_.Stat(file, /*follow=*/false);
-    for (const std::string& one : is_new ? directory.Sidecars() : std::vector<std::string>()) {
-      const auto& peek = directory.PeekAt(one);
-      if (!stat.ok() || !peek.ok() || !peek->committed || peek->stamp.size != stat->size) continue;
-      if (HoldsPartOf(fs_, file, directory.PathOf(one))) at->second.insert(directory.PathOf(one));
-    }
-    return !at->second.empty() && !at->second.contains(directory.PathOf(sidecar));
   }
 
   /// A file in another place with the content of a member of the set. Then the set was moved or renamed, and has parity in
@@ -292,6 +279,7 @@ class OrphanFinder {
   // Why a file is kept, and until when; empty if it may be removed. If the lock cannot be taken for any reason, the file is
   // kept.
   std::string WhileLocked(const std::string& path) {
+    if (!locks_) return "";
     const Status seized = Seize(fs_, path).status();
     if (seized.ok()) return "";
     if (seized.code() == Code::kBusy) return "it may be in use, and is kept until the process that has its lock ends";
@@ -313,7 +301,7 @@ class OrphanFinder {
   Survey survey_;
   std::vector<Orphan> found_;
   std::set<std::string> removable_;
-  std::map<std::string, std::set<std::string>> shows_;  // by file: sidecars that have one of its blocks
+  bool locks_ = true;
   std::map<std::pair<std::string, Uuid>, std::optional<std::string>> moved_;  // by directory and set: MovedMember
 };
 

@@ -36,7 +36,8 @@ struct Orphan {
 /// an orphan. Fails if any directory cannot be listed. Takes locks for a moment to find out which files are in use, but
 /// changes nothing.
 Result<std::vector<Orphan>> FindOrphans(FileSystem& fs, const std::string& directory);
-/// The same of `directory` alone, without those below it; none if it cannot be listed.
+/// The same of `directory` alone, without those below it, and without locks: so a file in use may be among them. None if the directory
+/// cannot be listed.
 std::vector<Orphan> FindOrphansIn(FileSystem& fs, const std::string& directory);
 
 /// Removes the orphan and syncs the directory. kBusy if another process has its lock. Ok if it does not exist any more.

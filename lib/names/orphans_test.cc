@@ -59,27 +59,6 @@ TEST_F(ResolveOrphansTest, SidecarOfAReplacedFileIsAnOrphan) {
   EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.ck"));
 }
 
-// A file of their size and time that nothing proves may be damaged, but is the file of one sidecar only, if any block tells of which.
-TEST_F(ResolveOrphansTest, ADamagedFileIsThatOfTheSidecarThatHasABlockOfIt) {
-  const auto then = stdfs::file_time_type::clock::now() - std::chrono::hours(1);
-  const Options options;
-  for (const char name : {'f', 'g', 'h'}) {
-    const std::string path = std::string("d/") + name;
-    Write(path, std::string(300'000, name));
-    stdfs::last_write_time(path, then);
-    ASSERT_OK(lzy::Protect({fs_, *comm_, options}, {DatasetKind::kShared, path, {}}, {}).status);
-  }
-  for (const char* path : {"d/f", "d/g"}) stdfs::remove(path);
-  std::string content(300'000, 'g');
-  content.back() = 'x';  // rot
-  Write("d/x", content);  // from a backup
-  stdfs::last_write_time("d/x", then);
-  EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.f", "(d/.LZY.g)"));
-  Write("d/x", std::string(300'000, 'x'));
-  stdfs::last_write_time("d/x", then);
-  EXPECT_THAT(Orphans("d"), ElementsAre("(d/.LZY.f)", "(d/.LZY.g)"));  // nobody knows
-}
-
 // The sidecar may be all that is left of the file.
 TEST_F(ResolveOrphansTest, SidecarOfAFileInWhosePlaceThereIsNoFileIsKept) {
   for (const char* path : {"d/a", "d/b", "d/c", "d/other"}) {

@@ -20,6 +20,7 @@ Peek PeekOf(const Superblock& sb, const InfoRecord& info) {
           .committed = committed,
           .rank = sb.rank,
           .members = counts ? sb.members : 0,
+          .parity = counts ? sb.parity : 0,
           .wall_time_ns = sb.wall_time_ns,
           .commit_clock_ns = sb.commit_clock_ns,
           .stamp = sb.stamp,

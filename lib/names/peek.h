@@ -20,6 +20,7 @@ struct Peek {
   std::uint32_t rank = 0;
   /// Number of members of a committed set. 0 for shared files, and for a set that was never committed.
   std::uint32_t members = 0;
+  std::uint32_t parity = 0;  ///< members of a group that may be lost; 0 as above
   std::int64_t wall_time_ns = 0;
   std::int64_t commit_clock_ns = 0;  ///< clock of the file system before the commit read the data
   Stamp stamp;

@@ -360,30 +360,29 @@ const std::map<std::uint32_t, Survey::Member>& Survey::SeenOf(const std::string&
   return members.empty() ? named_members_[pattern] : members;
 }
 
-// A rename changes the ctime of a file, so the members that stayed have the older sidecars.
-Survey::HomeScore Survey::ScoreOf(const std::string& pattern, const Uuid& uuid) {
-  std::int64_t oldest = std::numeric_limits<std::int64_t>::max();
-  for (const auto& [rank, member] : MembersOf(pattern)) {
-    const auto stat = member.peek && member.peek->uuid == uuid ? fs_.Stat(SidecarOf(member.path)) : Result<FileStat>(Code::kNotFound, "");
-    if (stat.ok()) oldest = std::min(oldest, stat->ctime_ns);
-  }
-  return {CountOf(pattern, uuid), -oldest, pattern};
-}
-
-std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, const Uuid& uuid) {
-  // Sets that PATH leads to are named as PATH names them.
+std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, const Peek& stray) {
+  // Sets that PATH leads to come first: they are named as PATH names them.
   std::vector<std::string> places(set_patterns_.begin(), set_patterns_.end());
+  std::set<std::string> others;
   const std::string here = DirectoryOf(SeenOf(pattern).begin()->second.path);
   for (const std::string& sidecar : sees_all_ ? SidecarsInReach(fs_, here) : std::vector<std::string>()) {
     const auto& peek = At(DirectoryOf(sidecar)).PeekAt(BaseNameOf(sidecar));
-    const auto owner = peek.ok() && peek->kind == DatasetKind::kSet && peek->uuid == uuid ? DataPathOf(sidecar) : std::nullopt;
-    if (const auto there = owner ? PatternFromTail(*owner, peek->name, peek->rank) : std::nullopt) places.push_back(*there);
+    const auto owner = peek.ok() && peek->kind == DatasetKind::kSet && peek->uuid == stray.uuid ? DataPathOf(sidecar) : std::nullopt;
+    if (const auto there = owner ? PatternFromTail(*owner, peek->name, peek->rank) : std::nullopt) others.insert(*there);
   }
+  places.insert(places.end(), others.begin(), others.end());
+  // A backup of an older commit, or the set as it was committed again, is no place from where these members can have come.
+  const auto is_of_this_commit = [&](const std::string& place) {
+    return NewestOf(place).uuid == stray.uuid && std::ranges::any_of(MembersOf(place), [&](const auto& one) {
+      return one.second.peek && one.second.peek->uuid == stray.uuid && one.second.peek->generation == stray.generation;
+    });
+  };
   std::optional<std::string> home;
-  HomeScore most = ScoreOf(pattern, uuid);
+  std::size_t most = CountOf(pattern, stray.uuid);
   for (const std::string& place : places) {
-    if (NewestOf(place).uuid != uuid || ScoreOf(place, uuid) <= most) continue;
-    most = ScoreOf(place, uuid);
+    const std::size_t count = is_of_this_commit(place) ? CountOf(place, stray.uuid) : 0;
+    if (count <= most) continue;
+    most = count;
     home = place;
   }
   return home;
@@ -410,8 +409,8 @@ Status Survey::TellStray(const Member& member, const std::string& home) {
   }
   if (!present) {
     return {Code::kUnprotected,
-            fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and has this member. There is no such file here, so "
-                        "none is lost. If you do not need the sidecar here, move it away: {}",
+            fmt::format("{}: its sidecar is that of member {} of the set {}, which is elsewhere and has a sidecar of this member. If you do not "
+                        "need the sidecar here, move it away: {}",
                         member.path, rank, set, sidecar)};
   }
   // The data are not read here, so lzy does not know whether they are a copy. So the message does not tell the user to
@@ -427,17 +426,23 @@ void Survey::DropStrays() {
   std::map<std::string, std::string> strays;
   for (const std::string& pattern : set_patterns_) {
     if (!found_.contains(pattern) || SeenOf(pattern).empty()) continue;
-    SetVersion version = NewestOf(pattern);
-    const auto& first = SeenOf(pattern).begin()->second.peek;
-    if (MembersOf(pattern).empty() && first) version = {first->wall_time_ns, first->uuid, first->members};
-    if (2 * CountOf(pattern, version.uuid) > version.members) continue;
+    const SetVersion newest = NewestOf(pattern);
+    const auto& seen = SeenOf(pattern);
+    const auto stray = std::ranges::find_if(seen, [&](const auto& one) {
+      return one.second.peek && (MembersOf(pattern).empty() || one.second.peek->uuid == newest.uuid);
+    });
+    if (stray == seen.end()) continue;
+    const Peek peek = *stray->second.peek;
+    // What is here may be the set, with members that were lost, unless they are too many for a repair.
+    const std::size_t count = CountOf(pattern, peek.uuid);
+    if (2 * count >= peek.members || peek.members - count <= peek.parity) continue;
     // If another set is here, too, these are files of it. The engine decides which set counts.
     const bool mixed = std::ranges::any_of(MembersOf(pattern), [&](const auto& one) {
-      const auto& peek = one.second.peek;
-      return peek && peek->committed && peek->kind == DatasetKind::kSet && peek->uuid != version.uuid;
+      const auto& other = one.second.peek;
+      return other && other->committed && other->kind == DatasetKind::kSet && other->uuid != peek.uuid;
     });
     if (mixed) continue;
-    const auto home = HomeOfStray(pattern, version.uuid);
+    const auto home = HomeOfStray(pattern, peek);
     const auto directory_of = [](const std::string& one) { return DirectoryOf(ExpandPattern(one, 0)); };
     if (home && directory_of(*home) != directory_of(pattern)) strays.emplace(pattern, *home);
   }
@@ -646,13 +651,6 @@ bool Survey::IsBesideItsFile(const Member& member) {
   return stat.ok() && member.peek && IsSameFile(*stat, member.peek->stamp);
 }
 
-// Later all that PATH leads to is in reach.
-void Survey::NoteReach() {
-  for (const std::string& pattern : set_patterns_) {
-    for (const auto& [rank, member] : MembersOf(pattern)) AddToReach(fs_, DirectoryOf(member.path));
-  }
-}
-
 SetVersion Survey::NewestOf(const std::string& pattern) {
   std::vector<SetClaim> claims;
   std::vector<const Member*> beside;
@@ -664,12 +662,6 @@ SetVersion Survey::NewestOf(const std::string& pattern) {
   }
   const bool several = std::ranges::any_of(claims, [&](const SetClaim& claim) { return claim.uuid != claims[0].uuid; });
   for (std::size_t i = 0; several && i < claims.size(); ++i) claims[i].same_file = IsBesideItsFile(*beside[i]);
-  if (several && sees_all_) {
-    std::vector<std::string> here;
-    for (const auto& [rank, member] : MembersOf(pattern)) here.push_back(member.path);
-    NoteReach();
-    MarkFromElsewhere(fs_, here, claims);
-  }
   const auto counts = WhichSetCounts(claims);
   return counts ? SetVersion{claims[*counts].wall_time_ns, claims[*counts].uuid, claims[*counts].members} : SetVersion{};
 }

@@ -9,7 +9,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "names/lookup.h"
@@ -88,9 +87,8 @@ class Survey {
   bool HasOtherMember(const std::string& pattern, const Peek& peek);
   /// Removes shared files from found() that are members of sets that were found later.
   void DropMembers();
-  /// Removes sets from found() that are in another directory: fewer of their members are here than are missing, and more are
-  /// there. If as many are in both directories, the set is where its sidecars have the older ctimes. The members here were
-  /// moved or copied; troubles() says so, and what to do. Sets that PATH names by their pattern stay.
+  /// Removes sets from found() that are in another directory: their members here are fewer than those that are missing, and too few for a repair;
+  /// and more of the same commit are there. The members here were moved or copied; troubles() says so, and what to do. Sets that PATH names by their pattern stay.
   void DropStrays();
 
  private:
@@ -101,8 +99,6 @@ class Survey {
   std::optional<Peek> PeekFor(const std::string& path);
   /// True if the sidecar of the member was made for the present file, by inode and birth.
   bool IsBesideItsFile(const Member& member);
-  /// Tells names/contents where the sets are that were found so far.
-  void NoteReach();
   /// True if `path` is a data file (anything but a directory), or has a sidecar.
   bool IsThere(const std::string& path);
 
@@ -143,11 +139,8 @@ class Survey {
   std::size_t CountOf(const std::string& pattern, const Uuid& uuid);
   /// The members of a set; if no file here has the name of a member, those whose sidecars PATH leads to.
   const std::map<std::uint32_t, Member>& SeenOf(const std::string& pattern);
-  /// The pattern in another directory that has most of this version of the set of `pattern`; nullopt if there is none.
-  std::optional<std::string> HomeOfStray(const std::string& pattern, const Uuid& uuid);
-  /// Compares two directories with members of one version of a set: the one with the greater score is its home.
-  using HomeScore = std::tuple<std::size_t, std::int64_t, std::string>;
-  HomeScore ScoreOf(const std::string& pattern, const Uuid& uuid);
+  /// The pattern in another directory that has more members of the commit of `stray`; nullopt if there is none.
+  std::optional<std::string> HomeOfStray(const std::string& pattern, const Peek& stray);
   /// The message about a member of a set that is at `home`.
   Status TellStray(const Member& member, const std::string& home);
   /// Adds hints about members that exchanged their names.

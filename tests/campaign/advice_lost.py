@@ -297,8 +297,20 @@ class Exchanged(Lost):
         os.utime(world.path("src/f"), ns=(about.st_atime_ns, about.st_mtime_ns))
         self.assertEqual(world.run("lzy-verify src").code, 1, world.story())
         self.assertEqual(world.run("lzy-protect src/f").code, 1, world.story())
+        rotten = world.files()["src/f"]
         self.assertEqual(world.run("lzy-verify --repair src").code, 0, world.story())
-        self.assertEqual(world.files(), before, world.story())
+        # It could be a similar file that somebody put there: one block of one differs.
+        self.assertEqual(world.files(), before | {"src/f.replaced": rotten}, world.story())
+
+    def test_rot_in_a_large_file_from_a_backup_leaves_no_copy(self):
+        world = self.world
+        self.files(["src/f"], 70000)
+        world.protect("src --block-size 4K")
+        world.must("cp -a src/f . && rm src/f && cp -a f src/f && rm f")
+        before = world.files()
+        world.flip("src/f", 1000)
+        self.judge("lzy-verify --repair src", codes=[0])
+        self.assertEqual(world.files(), before)
 
     def test_a_file_that_an_editor_replaced_is_committed(self):
         self.files(["f"])
@@ -1215,17 +1227,14 @@ class Members(Lost):
         world.protect("'b/s.%r'")
         world.must("mv b/s.1 b/.LZY.s.1 a/")
 
-    def test_a_newer_member_that_was_moved_here_makes_no_other_set_of_this_one(self):
+    def test_a_newer_member_that_was_moved_here_costs_nothing_that_is_here(self):
         world = self.world
         self.two_sets()
-        for command in ("lzy-verify .", "lzy-verify --catalog off .", "lzy-verify 'a/s.%r'", "lzy-scrub .", "lzy-verify --repair .",
-                        "lzy-restore 'a/s.%r'", "lzy-protect .", "lzy-protect 'a/s.%r'"):
+        before = world.files()
+        for command in ("lzy-verify .", "lzy-scrub .", "lzy-verify --repair .", "lzy-restore .", "lzy-protect .", "lzy-protect 'a/s.%r'"):
             done = world.run(command)
-            self.assertIn("a/s.%r: damaged: ", done.text)
-            self.assertIn("(set of 3 files", done.text, world.story())
-            self.assertNotIn("left over", done.text, world.story())
-        self.assertIn("members of two sets are mixed here", world.run("lzy-verify 'a/s.%r'").text, world.story())
-        self.assertNotIn("lzy-protect a/s.%r", world.run("lzy-verify .").text, world.story())
+        self.assertIn("members of two sets are mixed here", done.text, world.story())
+        self.assertLessEqual(set(before), set(world.files()))
         world.must("mv a/s.1 a/.LZY.s.1 b/")
         self.judge("lzy-restore 'a/s.%r'", "lzy-verify .", codes=[0, 0])
 
@@ -1300,25 +1309,6 @@ class Members(Lost):
         world.must("touch -r s.1 then && truncate -s 0 s.1 && touch -r then s.1 && rm then")
         self.judge("lzy-restore 's.%r'", "lzy-verify .", codes=[0, 0])
         self.assertEqual(world.files(), before)
-
-    def test_of_two_halves_of_a_set_the_one_that_stayed_is_the_set(self):
-        world = self.world
-        for stayed, moved in (("a", "b"), ("b", "a")):
-            self.files([f"{stayed}/s.{rank}" for rank in range(4)], 9000)
-            world.protect(f"'{stayed}/s.%r'")
-            before = world.files()
-            world.must(f"mkdir {moved} && mv {stayed}/s.[01] {stayed}/.LZY.s.[01] {moved}")
-            for command in ("lzy-verify --catalog off .", "lzy-verify .", f"lzy-verify {moved}"):
-                done = world.run(command)
-                self.assertNotIn(f"{moved}/s.%r", done.text, world.story())
-                for rank in range(2):
-                    self.assertRegex(done.text, rf"mv -n {moved}/s\.{rank} \S*{stayed}/s\.{rank} && mv -n {moved}/\.LZY\.s\.{rank} ", world.story())
-            self.judge("lzy-restore .", "lzy-protect .", "lzy-scrub --repair .")
-            for step in re.findall(r": (mv -n .*)", world.run("lzy-verify .").text):
-                world.must(step)
-            self.judge("lzy-verify .", codes=[0])
-            self.assertEqual(world.files(), before)
-            world.must("rm -rf a b && lzy-verify -q . ; lzy-status --forget .")
 
     def test_what_protect_refuses_is_not_advised(self):
         """Two sets exchanged their names; two sets exchanged members."""
@@ -1819,7 +1809,7 @@ class Left(Lost):
         world.protect("'b/node%r/state'")
         world.must("mkdir other && cp -p b/node0/.LZY.state other/.LZY.x")
         done, = self.judge("lzy-verify .", codes=[4])
-        self.assertIn("other/x: its sidecar is that of member 0 of the set b/node%r/state, which is elsewhere and has this member. There is no", done.text)
+        self.assertIn("other/x: its sidecar is that of member 0 of the set b/node%r/state, which is elsewhere and has a sidecar of this member. If you do not need", done.text)
         self.assertNotIn("other/node", done.text)
         world.must("rm b/node0/.LZY.state")
         done, = self.judge("lzy-verify .", codes=[1])
@@ -1840,6 +1830,142 @@ class Left(Lost):
             done = world.run(f"{command} ck.%r.0")
             self.assertEqual(done.code, 3, world.story())
             self.assertIn("Name one of the sets that are here: ck.0.%r", done.text)
+
+
+class Versions(Lost):
+    """Versions of a file that are alike, with one mtime: what is there may be what somebody wants, so a repair keeps it."""
+
+    def alike(self, name, word, size=9000, mtime_ns=LONG_AGO):
+        """A file of which each line says the same."""
+        self.world.write(name, (f"set {word} energy 0.5\n".encode() * size)[:size], mtime_ns)
+
+    def sparse(self, name, word):
+        """A file of zeros, with some data."""
+        self.world.write(name, bytes(9000) + (f"data{word}\n".encode() * 3000)[:3000] + bytes(8000), LONG_AGO)
+
+    def keeps(self, *commands):
+        """Follows what they print, and looks that each true content is still somewhere."""
+        before = {content for content in self.world.files().values() if content in self.world.true}
+        for command in commands:
+            done = self.world.run(command)
+            for step in next_steps(done.text):
+                self.world.run(step)
+        self.assertLessEqual(before, set(self.world.files().values()), self.world.story())
+
+    def test_members_that_two_sets_exchanged_are_kept(self):
+        world = self.world
+        for letter in "de":
+            for rank in range(3):
+                self.alike(f"{letter}/s.{rank}", f"{letter} {rank}")
+        world.protect("'d/s.%r' 'e/s.%r'")
+        self.swap("d/s.0", "e/s.0")
+        self.keeps("lzy-verify .", "lzy-protect --force 'd/s.%r'", "lzy-verify --repair .", "lzy-restore .")
+
+    def test_an_edited_file_that_was_renamed_over_it_is_kept(self):
+        world = self.world
+        self.alike("f", "x", 3000)
+        world.protect("f")
+        self.alike("n", "y", 3000)
+        world.must("mv n f")
+        self.keeps("lzy-verify f", "lzy-verify --repair f")
+
+    def test_a_small_file_that_was_renamed_over_a_member_is_kept(self):
+        world = self.world
+        for rank in range(3):
+            self.alike(f"s.{rank}", "x", 70000)
+        world.protect("'s.%r'")
+        self.alike("n", "x", 100)
+        world.must("mv n s.1")
+        self.keeps("lzy-restore 's.%r'")
+
+    def test_a_file_of_zeros_that_was_renamed_over_it_is_kept(self):
+        world = self.world
+        self.sparse("f", "x")
+        world.protect("f --block-size 4K")
+        self.sparse("n", "y")
+        world.must("mv n f")
+        self.keeps("lzy-scrub --repair .")
+
+    def test_a_rotten_file_that_was_moved_over_another_one_is_kept(self):
+        world = self.world
+        for name in "xy":
+            self.sparse(name, name)
+        world.protect("x y")
+        before = world.files()
+        world.flip("x", 9500)
+        world.must("mv x y")
+        done, _, _ = self.judge("lzy-verify y", "lzy-verify --repair .", "lzy-restore y")
+        self.assertIn("it is the file that was 'x' at the last commit", done.text)
+        world.must("mv y x")
+        world.run("lzy-verify --repair x")
+        self.assertEqual(world.files()["x"], before["x"], world.story())
+
+    def test_an_older_version_that_is_longer_or_shorter_is_kept(self):
+        world = self.world
+        self.alike("f", "x", 100000)
+        world.must("cp -p f first")
+        world.write("f", world.read("f") + b"more" * 1000, LONG_AGO)
+        world.protect("f")
+        world.must("mv first f")
+        self.keeps("lzy-verify f", "lzy-restore f")
+
+    def test_an_older_member_of_which_the_newer_one_is_the_beginning_is_kept(self):
+        for size in (70000, 65536, 100, 0):
+            world = World(BIN)
+            self.addCleanup(world.remove)
+            for rank in range(3):
+                world.write_random(f"s.{rank}", 200000)
+            world.protect("'s.%r'")
+            older = world.files()["s.1"]
+            world.must("mkdir ../bk && cp -a s.1 .LZY.s.1 ../bk/")
+            world.write("s.1", world.read("s.1")[:size])
+            world.protect("'s.%r'")
+            newer = world.files()["s.1"]
+            world.must("mv ../bk/s.1 ../bk/.LZY.s.1 .")
+            self.assertEqual(world.run("lzy-restore 's.%r'").code, 0, world.story())
+            self.assertEqual((world.files()["s.1"], world.files().get("s.1.commit-1")), (newer, older), world.story())
+
+    def test_a_set_that_can_be_repaired_is_no_stray_of_its_backup(self):
+        for members, parity in ((2, 1), (3, 2), (4, 2)):
+            for commits in (1, 2):
+                world = World(BIN)
+                self.addCleanup(world.remove)
+                for commit in range(commits):
+                    for rank in range(members):
+                        world.write_random(f"b/s.{rank}", 3000)
+                    world.protect(f"--parity {parity} 'b/s.%r'")
+                    if commit == 0:
+                        world.must("cp -a b x && lzy-verify -q x")
+                before = world.files()
+                for rank in range(1, parity + 1):
+                    world.must(f"rm b/s.{rank}" + (f" b/.LZY.s.{rank}" if parity > 1 else ""))
+                for command in ("lzy-verify b", "lzy-verify b x", "lzy-verify ./b"):
+                    self.assertEqual(world.run(command).code, 1, world.story())
+                self.assertEqual(world.run("lzy-restore b").code, 0, world.story())
+                self.assertEqual(world.files(), before, world.story())
+
+    def test_no_command_waits_for_its_own_lock(self):
+        world = self.world
+        self.files([f"ck.{number}" for number in (1, 2, 3)], 9000)
+        world.protect(".")
+        before = world.files()
+        world.must("mv ck.3 ck.2")
+        for command in ("lzy-verify 'ck.%r'", "lzy-restore 'ck.%r'", "lzy-verify --repair .", "lzy-restore ."):
+            done = world.run(command)
+            self.assertNotIn("another process", done.text, world.story())
+        self.assertEqual(world.files()["ck.2"], before["ck.3"], world.story())
+
+    def test_members_of_an_older_commit_are_no_edits_beside_their_backup(self):
+        world = self.world
+        for commit in range(2):
+            self.files([f"b/s.{rank}" for rank in range(3)], 3000, LONG_AGO + commit * SECOND)
+            world.protect("'b/s.%r'")
+            world.must("cp -a b " + ("x && lzy-verify -q x" if commit == 0 else "v2"))
+        newest = {path: content for path, content in world.files().items() if path.startswith("b/")}
+        world.must("cp -a x/s.0 x/.LZY.s.0 x/s.1 x/.LZY.s.1 b/")
+        self.assertNotEqual(world.run("lzy-protect 'b/s.%r'").code, 0, world.story())
+        world.must("lzy-restore --from v2 'b/s.%r'")
+        self.assertLessEqual(newest.items(), world.files().items(), world.story())
 
 
 if __name__ == "__main__":

@@ -221,6 +221,9 @@ class Oracle:
                 continue
             # That of a deleted file, if no other member of its set is left, only tells what the file was.
             alone = not commit.of_set or not of_dataset & after.contents
+            # No file may be what is left of it, damaged and under another name.
+            alone = alone and not any((stat.st_size, stat.st_mtime_ns) == commit.stamp and after.files[path] not in world.true
+                                      for path, stat in after.stats.items())
             if alone and commit.path not in after.files and f"{sidecar}: orphan: its file is gone; removing it" in done.text:
                 continue
             raise Broken("forgotten", f"{sidecar}, made for {commit.path}, which was {self.label(commit.content)}, is in no place after: "

@@ -171,14 +171,13 @@ std::string LinkText(FileSystem& fs, const std::string& path, DatasetKind kind) 
   return out + fmt::format("  {} is a symbolic link now; first move it away: {}\n", Printable(path), MoveAway(fs, path));
 }
 
-// Where lost members are that were moved without their sidecars: in reach, or one directory higher. For each one, files of its size are read.
+// Where lost members are that were moved without their sidecars, if they are in reach. For each one, files of its size are read.
 std::string MovedMembersText(FileSystem& fs, const std::set<std::string>& lost) {
   constexpr std::size_t kMost = 8;
   std::string out;
   for (const std::string& path : lost) {
     const auto sidecar = SidecarPath(path);
     if (lost.size() > kMost || !sidecar.ok() || fs.Stat(path, /*follow=*/false).ok()) continue;
-    AddToReach(fs, DirectoryOf(DirectoryOf(path)));
     const auto holder = FindHolder(fs, *sidecar, path, nullptr, Holders::kAll);
     if (!holder || !holder->proven || FindSidecar(fs, holder->path).ok()) continue;  // else that file is told of, too
     out += fmt::format("  {} holds what {} was; if it was moved by mistake, move it back: mv -n {} {}\n", Printable(holder->path), Printable(path),
