@@ -81,7 +81,6 @@ Status Duplicate(FileSystem& fs, const std::string& path, const std::string& to)
 
 }  // namespace
 
-// Locks are released before empty sidecars are removed, because removing takes the lock again.
 Status Protector::Run() {
   Stopwatch total;
   Status status = Open();
@@ -89,8 +88,8 @@ Status Protector::Run() {
   // If the commit was refused or had nothing to do, nothing differing was committed.
   if (status.ok() && report_.committed) std::ranges::move(commit_warnings_, std::back_inserter(report_.warnings));
   if (!status.ok() || !report_.committed) {
-    view_ = DatasetView();  // releases the locks, too
-    (void)NoThrow([&] { RemoveEmptySidecars(); });
+    (void)NoThrow([&] { RemoveEmptySidecars(ReleaseLocks(std::move(view_))); });
+    view_ = DatasetView();
   }
   total.AddTo(report_.phases.total);
   LZY_RETURN_IF_ERROR(GatherStats());
@@ -99,11 +98,11 @@ Status Protector::Run() {
 
 // Makes sure that every file has a sidecar to lock, then opens the dataset and locks it.
 Status Protector::Open() {
-  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return EnsureSidecars(); }));
-  LZY_ASSIGN_OR_RETURN(view_, OpenDataset(context_, ref_, {/*write=*/true}));
+  if (request_.held == nullptr) LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return EnsureSidecars(); }));
+  LZY_ASSIGN_OR_RETURN(view_, OpenDataset(context_, ref_, {.write = true, .held = request_.held}));
   // In a program, each rank wrote its own member of a set. For tools, it is not known who wrote a file.
   const bool written_by_owner = request_.touched.has_value();
-  LZY_ASSIGN_OR_RETURN(several_caches_, ReadPastStalePages(context_.fs, comm_, written_by_owner, view_));
+  LZY_ASSIGN_OR_RETURN(caches_, ReadPastStalePages(context_.fs, comm_, written_by_owner, view_));
   if (request_.force) return Status::Ok();
   LZY_RETURN_IF_ERROR(RefuseDestroyed());
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return RefuseRotten(); }));
@@ -188,16 +187,23 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   }
   const std::string name = shared() ? BaseNameOf(path) : PatternTail(ref_.path);
   const EmptySidecar empty = NewSidecar(context_.options, ref_.kind, name, rank);
-  LZY_RETURN_IF_ERROR(LockSidecar(context_.fs, sidecar_path, data.get(), &empty, context_.options.timeout_seconds).status());
-  created_.push_back(sidecar_path);
+  // OpenDataset locks the sidecar later, on the rank that owns the file.
+  LZY_RETURN_IF_ERROR(ruins ? LockSidecar(context_.fs, sidecar_path, data.get(), &empty, context_.options.timeout_seconds).status()
+                            : MakeSidecar(context_.fs, sidecar_path, *data, empty));
+  created_.emplace_back(path, sidecar_path);
   return Status::Ok();
 }
 
-// Removes sidecars that Run created, if it committed nothing.
-void Protector::RemoveEmptySidecars() {
-  for (const std::string& path : created_) {
+// Removes sidecars that Run created, if it committed nothing. `held`: the locks of this rank. Locks on sidecars that other
+// ranks created are released first, because those ranks lock them here.
+void Protector::RemoveEmptySidecars(HeldLocks held) {
+  std::vector<std::shared_ptr<File>> locked;
+  for (const auto& [path, sidecar_path] : created_) locked.push_back(std::move(held[path]));
+  held.clear();
+  for (std::size_t i = 0; i < created_.size(); ++i) {
+    const std::string& path = created_[i].second;
     // Lock the sidecar first, because another process may be about to use it.
-    const auto sidecar = LockSidecar(context_.fs, path, nullptr, nullptr, 0);
+    const auto sidecar = LockSidecar(context_.fs, path, nullptr, nullptr, 0, nullptr, std::move(locked[i]));
     if (sidecar.ok() && !(*sidecar)->committed() && !(*sidecar)->intent()) (void)context_.fs.Remove(path);
   }
 }
@@ -562,7 +568,7 @@ Result<bool> Protector::AllStampsFresh() {
 // read.
 Status Protector::Settle(const FileView& file, FileJob& job) const {
   Sidecar* const sidecar = file.sidecar ? file.sidecar.get() : file.former.get();
-  LZY_RETURN_IF_ERROR(job.Settle(sidecar != nullptr ? &sidecar->file() : file.held.get(), several_caches_));
+  LZY_RETURN_IF_ERROR(job.Settle(sidecar != nullptr ? &sidecar->file() : file.held.get(), caches_.several));
   const Sidecar* const last = LeavesOf(file);
   if (last == nullptr || (!only_access_ && (!request_.touched || touched_.at(file.rank).whole()))) return Status::Ok();
   const Superblock& sb = last->contents().superblock;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "dataset/lock.h"
 #include "names/resolve.h"
 #include "request/context.h"
 #include "request/report.h"
@@ -45,6 +46,9 @@ struct ProtectRequest {
   /// Commit only if the owner, mode or ACL of a file differ from the last commit, and nothing else does: if a stamp differs
   /// or a member was added, do nothing. Reads data only if it must make a new sidecar. Not with `touched`.
   bool only_access = false;
+  /// Locks that this rank kept from an earlier view of the dataset (ReleaseLocks). The commit uses them, and does not create
+  /// sidecars. Null on all ranks or on none.
+  HeldLocks* held = nullptr;
   /// Make all parity again, with the present geometry, if the data are as committed (sets report.committed). If the data
   /// differ, if a program may be writing, or if a member was added, do nothing. Not with `touched`.
   bool parity_anew = false;

@@ -12,6 +12,7 @@
 #include "commit/file_set.h"
 #include "dataset/access.h"
 #include "dataset/by_servers.h"
+#include "dataset/seen_late.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -19,6 +20,7 @@ namespace lzy {
 // After each step all ranks have agreed on its status, so the next step may communicate.
 Status FileSet::Protect() {
   if (request_.touched) LZY_RETURN_IF_ERROR(TakeRequestedRanges());
+  LZY_RETURN_IF_ERROR(SeeMembersAlike(context_.fs, comm_, caches_.seen_by, view_));
   LZY_RETURN_IF_ERROR(ChooseSet());
   if (!request_.touched && view_.committed) {
     LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));

@@ -85,7 +85,7 @@ class SharedFile : public Protector {
       job_.data = file.data.get();
       return Status::Ok();
     }));
-    if (several_caches_) LZY_RETURN_IF_ERROR(SeeAlike(comm_, *job_.data));
+    if (caches_.several) LZY_RETURN_IF_ERROR(SeeAlike(context_.fs, comm_, *job_.data));
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       // The layer syncs before it commits. In a large file, it pays not to read holes. The kernel reports a failed sync
       // only once.
@@ -135,7 +135,7 @@ class SharedFile : public Protector {
   bool parted() const { return !options_.device_dirs.empty(); }
   // True if rank 0 writes all parity. Then no other node needs to see the new sidecar. The same on all ranks.
   bool gathers() const {
-    return several_caches_ && !parted() && layout_->parity_size(0) <= std::min(kMostGathered, context_.options.memory / 64);
+    return caches_.several && !parted() && layout_->parity_size(0) <= std::min(kMostGathered, context_.options.memory / 64);
   }
 
   // Asks rank 0's file system for the stripes, and chooses the geometry for stripe=servers. Collective.
@@ -226,12 +226,12 @@ class SharedFile : public Protector {
       if (parted()) return OpenFreshParts();
     }
     FileStat theirs;
-    if (several_caches_) LZY_RETURN_IF_ERROR(ShareOutput(incremental_ ? file.sidecar.get() : fresh_.get(), theirs));
+    if (caches_.several) LZY_RETURN_IF_ERROR(ShareOutput(incremental_ ? file.sidecar.get() : fresh_.get(), theirs));
     return AgreeOn(comm_, [&]() -> Status {
       const bool open_already = fresh_ != nullptr || parted();  // rank 0 created the new sidecar, so it is open
       if (!open_already && gathers() && comm_.rank() != 0) {
         parity_file_ = std::make_unique<KeptWrites>(out_path_);
-      } else if (!open_already && several_caches_) {
+      } else if (!open_already && caches_.several) {
         LZY_ASSIGN_OR_RETURN(const FileStat data, job_.data->StatAtOpening());
         const bool by_inode = data.inode == file.stat.inode;  // inode as rank 0 saw it
         LZY_ASSIGN_OR_RETURN(parity_file_, OpenSame(context_.fs, out_path_, theirs, by_inode, OpenMode::kReadWrite));

@@ -15,6 +15,7 @@
 
 #include "commit/fresh_sidecar.h"
 #include "commit/protect.h"
+#include "dataset/page_caches.h"
 #include "encode/encode.h"
 #include "encode/rebuild.h"
 #include "judge/examine.h"
@@ -121,8 +122,8 @@ class Protector {
   /// by rank of the member (0: the shared file).
   bool holds_ = false;
   std::map<std::uint32_t, IntervalSet> touched_;
-  /// Shared file: ranks see it through several page caches, so a rank may see changes of others late.
-  bool several_caches_ = false;
+  /// The page caches through which ranks see the files. With several, a rank may see changes of others late.
+  PageCaches caches_;
   /// A file changed after it was judged.
   bool judged_in_vain_ = false;
   /// Only the access rights of files changed, so no block is encoded.
@@ -136,7 +137,7 @@ class Protector {
   Status RefuseRotten() const;
   Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
-  void RemoveEmptySidecars();
+  void RemoveEmptySidecars(HeldLocks held);
   // Size of the largest file now, in bytes.
   std::uint64_t LargestFile() const;
   // True if all blocks outside `touched` have their leaves. False if the file cannot be read. Local.
@@ -162,7 +163,7 @@ class Protector {
 
   // Local.
   std::vector<std::string> commit_warnings_;  // differences that are committed; added to the report after the commit
-  std::vector<std::string> created_;  // sidecars that were created only to be locked
+  std::vector<std::pair<std::string, std::string>> created_;  // files, and their sidecars that were created only to be locked
   std::vector<std::string> kept_;     // second names made by KeepForOthers
 
   bool adopted_ = false;  // the same on all ranks

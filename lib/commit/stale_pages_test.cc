@@ -15,6 +15,7 @@
 #include "commit/check_written.h"
 #include "commit/epoch.h"
 #include "commit/protect.h"
+#include "dataset/seen_late.h"
 #include "dataset/view.h"
 #include "encode/capture.h"
 #include "engine/engine.h"
@@ -249,6 +250,67 @@ TEST_F(StalePages, SizesAndSmallContentsThatANodeSeesLateAreWaitedFor) {
       EXPECT_EQ(FaultsOfWrites(made.generation), 0u);
     }
   }
+}
+
+// A node other than the owner's has just written a member, and the owner's node still shows the old size.
+TEST_F(StalePages, SizesOfMembersThatTheirOwnersNodeSeesLateAreWaitedFor) {
+  const auto self = SelfCommunicator();
+  DatasetRef set{DatasetKind::kSet, "d/s.%r", {}};
+  for (std::uint32_t r = 0; r < 3; ++r) set.members[r] = fmt::format("d/s.{}", r);
+  for (const bool is_protected : {false, true}) {
+    server_.Restore({});
+    for (const auto& [rank, path] : set.members) server_.Put(path, RandomBytes(rng_, 20000 + rank));
+    Mount(3, 1, /*stale_names=*/false, /*looks=*/3);
+    if (is_protected) {
+      const DatasetReport made = OnAll([&](const Context& context) { return Protect(context, set, {}); });
+      ASSERT_EQ(ExitCodeOf(made), 0) << Text(made);
+    }
+    for (const auto& [rank, path] : set.members) {
+      for (int node = 0; node < 3; ++node) ASSERT_OK(NodeOf(node).Open(path, OpenMode::kRead, true, 0600).value()->Stat());
+      const auto file = NodeOf(static_cast<int>(rank) + 1).Open(path, OpenMode::kReadWrite, true, 0600);
+      ASSERT_OK(file);
+      ASSERT_OK((*file)->WriteAt(100, RandomBytes(rng_, 30000)));
+    }
+    const DatasetReport made = OnAll([&](const Context& context) { return Protect(context, set, {}); });
+    EXPECT_EQ(ExitCodeOf(made), 0) << Text(made);
+    const DatasetReport found = Verify(Context{server_, *self, options_}, set, {});
+    EXPECT_EQ(ExitCodeOf(found), 0) << is_protected << ": " << Text(found);
+    EXPECT_EQ(found.bytes, 3u * 30100) << "all of it";
+  }
+}
+
+// If ranks never see the same time, later commits wait less for it.
+TEST_F(StalePages, CommitsWaitLessEachTimeThatItWasInVain) {
+  options_.block_size = 4096;
+  Mount(2, 1, /*stale_names=*/false, /*looks=*/1 << 20);
+  server_.now = [time = CoarseNowNs()]() mutable { return time += 10'000'000; };  // no two writings at one time
+  server_.Put(kPath, RandomBytes(rng_, 20000));
+  // One rank that has waited four times makes the others hurry, too.
+  for (int time = 0; time < 4; ++time) NodeOf(1).Memo<PatienceOf>().Note("d", /*seen_alike=*/false);
+  std::vector<std::uint64_t> looks;
+  for (int commit = 0; commit < 4; ++commit) {
+    WriteRecords(700, 20000);
+    const std::uint64_t before = NodeOf(0).refreshes();
+    EXPECT_OK(Commit().status);
+    looks.push_back(NodeOf(0).refreshes() - before);
+  }
+  EXPECT_EQ(looks[0], looks[1] + 1);
+  EXPECT_EQ(looks[1], looks[2] + 1);
+  EXPECT_EQ(looks[2], looks[3]) << "one look is left";
+}
+
+TEST_F(StalePages, PatienceIsHalvedInVainAndComesBack) {
+  PatienceOf patience;
+  std::chrono::milliseconds all{0};
+  for (int commit = 0; commit < 1000; ++commit) {
+    all += patience.Longest("d");
+    patience.Note("d", /*seen_alike=*/false);
+  }
+  EXPECT_LE(all, 2 * PatienceOf::kLongest + std::chrono::milliseconds(1000));
+  EXPECT_EQ(patience.Longest("d"), std::chrono::milliseconds(1)) << "one look is left";
+  EXPECT_EQ(patience.Longest("e"), PatienceOf::kLongest);
+  patience.Note("d", /*seen_alike=*/true);
+  EXPECT_EQ(patience.Longest("d"), PatienceOf::kLongest);
 }
 
 // The bytes are here before their time is. What looks like rot is an edit, and no repair may undo it.

@@ -152,15 +152,19 @@ bool IsRuined(const Status& loading) {
   return loading.code() == Code::kUnprotected || loading.code() == Code::kCorrupt;
 }
 
+Status MakeSidecar(FileSystem& fs, const std::string& path, File& data, const EmptySidecar& empty) {
+  return PutEmpty(fs, path, data, empty, /*replace=*/false);
+}
+
 // Waits by trying again, because the locked file may have lost its name meanwhile. Uses the same descriptor while the name
 // means that file: a server may keep the lock of a closed descriptor, or of a killed process, as long as others open the
 // file again and again.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const EmptySidecar* create, std::uint32_t timeout_seconds,
-                                             std::shared_ptr<File>* ruins) {
+                                             std::shared_ptr<File>* ruins, std::shared_ptr<File> held) {
   constexpr std::chrono::milliseconds kSeenLate{2500};
   Patience patience{std::chrono::seconds(timeout_seconds)}, late{kSeenLate};
-  std::shared_ptr<File> file;
+  std::shared_ptr<File> file = std::move(held);  // locking it again does nothing
   bool replaced = false;
   for (;;) {
     if (!file) {
@@ -183,8 +187,8 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
       auto sidecar = LoadSound(file);
       if (sidecar.ok() && data != nullptr) (void)NarrowAccess((*sidecar)->file(), *data);
       const bool ruined = IsRuined(sidecar.status());
-      const bool held = ruined || sidecar.status().code() == Code::kUnreadable;
-      if (held && create == nullptr && ruins != nullptr) *ruins = std::move(file);
+      const bool kept = ruined || sidecar.status().code() == Code::kUnreadable;
+      if (kept && create == nullptr && ruins != nullptr) *ruins = std::move(file);
       if (!ruined || create == nullptr) return sidecar;
       LZY_RETURN_IF_ERROR(PutEmpty(fs, path, *data, *create, /*replace=*/true));
       file.reset();

@@ -6,6 +6,7 @@
 // counts only if the name still means this file. All functions are local.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,14 @@ struct EmptySidecar {
 };
 EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank);
 
+/// Locked files of sidecars, by path of the data file. A run that opens its dataset again passes them on (ReleaseLocks). If it
+/// released a lock to take it again, another process could change the dataset in between, and a server may keep the released
+/// lock for a while.
+using HeldLocks = std::map<std::string, std::shared_ptr<File>>;
+
+/// Creates the sidecar `path` of the file `data`, without a lock. Leaves an existing `path` as it is and succeeds.
+Status MakeSidecar(FileSystem& fs, const std::string& path, File& data, const EmptySidecar& empty);
+
 /// Opens the sidecar `path` and locks it. Checks that `path` still means the locked file, then loads the sidecar.
 ///  - `data`: the data file, or null. If given, access to the sidecar is narrowed (NarrowAccess).
 ///  - `create`: if not null, the sidecar is created if it is missing, and replaced if it is ruined. Needs `data`. Any number
@@ -30,10 +39,12 @@ EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::str
 ///  - `timeout_seconds`: how long to wait for another holder of the lock. kBusy after that; the message names the holder.
 ///  - `ruins`: if not null and `create` is null, gets the locked file of a sidecar that is ruined or unreadable. The call
 ///    fails all the same.
+///  - `held`: a file that this process has locked, or null. If `path` still means this file, it is loaded again, and its lock
+///    is kept. Else its lock is released.
 /// Errors: kNotFound if there is no sidecar, kBusy, and those of Sidecar::Load.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const EmptySidecar* create, std::uint32_t timeout_seconds,
-                                             std::shared_ptr<File>* ruins = nullptr);
+                                             std::shared_ptr<File>* ruins = nullptr, std::shared_ptr<File> held = nullptr);
 
 /// Renames the complete, synced sidecar `temporary` to `path` and syncs the directory. With `replace`, overwrites `path`.
 /// Without, leaves an existing `path` as it is and succeeds. Afterwards `temporary` does not exist, also after a failure.

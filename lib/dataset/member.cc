@@ -22,8 +22,8 @@ constexpr int kLooks = 5;
 // One call of OpenMember.
 class MemberOpener {
  public:
-  MemberOpener(const Context& context, DatasetKind kind, const std::string& path, bool write, FileView& view)
-      : context_(context), kind_(kind), path_(path), write_(write), view_(view) {}
+  MemberOpener(const Context& context, DatasetKind kind, const std::string& path, bool write, FileView& view, HeldLocks* held)
+      : context_(context), kind_(kind), path_(path), write_(write), view_(view), held_locks_(held) {}
 
   Result<Summary> Run() {
     LZY_RETURN_IF_ERROR(OpenItsData());
@@ -72,7 +72,7 @@ class MemberOpener {
     for (int again = 0; found.ok(); ++again) {
       s_.sidecar_path = *found;
       sidecar_ = write_ ? LockSidecar(fs_, *found, view_.data.get(), nullptr, context_.options.timeout_seconds,
-                                      &view_.held)
+                                      &view_.held, TakeHeld())
                         : Sidecar::Load(fs_, *found, OpenMode::kRead);
       if (sidecar_.status().code() != Code::kNotFound || again == kLooks) break;
       found = FindSidecar(fs_, path_);
@@ -84,6 +84,11 @@ class MemberOpener {
       LZY_ASSIGN_OR_RETURN(s_.stat, view_.data->Stat());
     }
     return Status::Ok();
+  }
+
+  std::shared_ptr<File> TakeHeld() {
+    auto held = held_locks_ != nullptr ? held_locks_->extract(path_) : HeldLocks::node_type();
+    return held ? std::move(held.mapped()) : nullptr;
   }
 
   // Readers use a spare if the sidecar is lost or outdated.
@@ -182,6 +187,7 @@ class MemberOpener {
   const std::string& path_;
   const bool write_;
   FileView& view_;
+  HeldLocks* const held_locks_;
   Summary s_;
   bool found_ = false;  // FindSidecar found a sidecar
   Result<std::unique_ptr<Sidecar>> sidecar_{Code::kNotFound, ""};
@@ -199,8 +205,8 @@ Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const s
 }
 
 Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::string& path, bool write,
-                           FileView& view) {
-  return MemberOpener(context, kind, path, write, view).Run();
+                           FileView& view, HeldLocks* held) {
+  return MemberOpener(context, kind, path, write, view, held).Run();
 }
 
 Status TellSidecar(const FileView& view, Summary& s) {

@@ -30,11 +30,11 @@ struct Summary : FileFacts {
 /// Opens the data file. If `write` is given but not permitted, opens it for reading. Follows symbolic links for shared
 /// files, but not for members of sets.
 Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const std::string& path, bool write);
-/// Opens the data file and the sidecar of one member into `view`. With `write`, takes the lock of the sidecar. Missing or
-/// damaged files are facts in the result, not errors. Errors: kIo, kBusy, kNewerFormat, and others that prevent every use.
-/// Local: call it on the owner, for a shared file on every rank.
+/// Opens the data file and the sidecar of one member into `view`. With `write`, takes the lock of the sidecar. If `held` has
+/// this lock, uses it and removes it from `held`. Missing or damaged files are facts in the result, not errors. Errors: kIo,
+/// kBusy, kNewerFormat, and others that prevent every use. Local: call it on the owner, for a shared file on every rank.
 Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::string& path, bool write,
-                           FileView& view);
+                           FileView& view, HeldLocks* held = nullptr);
 /// Copies the facts of view.sidecar into `s`. Sets `s.parity_base` as if the file had no device directories.
 Status TellSidecar(const FileView& view, Summary& s);
 /// Sets the agreed fields of `view` from `s`, except path and owner.

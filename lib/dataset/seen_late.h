@@ -4,12 +4,18 @@
 // before lzy reports or writes anything, it looks again for what another rank has just seen (docs/design/commit.md §5,
 // "Pages of several nodes").
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "comm/communicator.h"
+#include "dataset/view.h"
 
 namespace lzy {
 
@@ -34,11 +40,30 @@ Result<FileStat> StatNewest(FileSystem& fs, const std::string& path);
 /// old values (a second or so). Does not wait if no other node can have changed the file. Local.
 Result<FileStat> StatPatiently(File& file, const FileStat& known);
 
+/// The longest pause while ranks wait until they see a file alike, by directory; kept for the process (FileSystem::Memo). On
+/// some file systems, ranks never see the same mtime. So each wait in vain halves the longest pause of the directory. All
+/// such waits of a process in a directory take six seconds together. After a wait that helped, the pause is kLongest again.
+/// Thread-safe.
+class PatienceOf {
+ public:
+  static constexpr std::chrono::milliseconds kLongest{1600};  // all pauses together: about three seconds
+  std::chrono::milliseconds Longest(const std::string& directory);
+  /// Tells how a wait ended.
+  void Note(const std::string& directory, bool seen_alike);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::chrono::milliseconds> impatient_;
+};
+
 /// Waits until all ranks see the same size and mtime of `file`, the data of a shared file. The rank that wrote last sees the
-/// right values, so if all ranks see the same, these are right. If the ranks still differ after about three seconds, returns
-/// ok, and they go on with what they see. Call it after all ranks have written and synced, if they have several page caches.
-/// Collective.
-Status SeeAlike(Communicator& comm, File& file);
+/// right values, so if all ranks see the same, these are right. If the ranks still differ after about three seconds (less
+/// after waits in vain, see PatienceOf), returns ok, and they go on with what they see. Call it after all ranks have written
+/// and synced, if they have several page caches. Collective.
+Status SeeAlike(FileSystem& fs, Communicator& comm, File& file);
+/// The same for the members of a set that `seen_by` lists, with the ranks that stat each (PageCaches::seen_by). Sets the size
+/// and mtime of these files in `view`. Collective.
+Status SeeMembersAlike(FileSystem& fs, Communicator& comm, const std::map<std::uint32_t, std::vector<int>>& seen_by, DatasetView& view);
 
 /// The error for ranks that see different sidecars, for example because a directory is not shared by all nodes.
 Status SeesAnotherSidecar(const std::string& path);

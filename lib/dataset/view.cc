@@ -64,6 +64,18 @@ Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, c
   return ref.kind == DatasetKind::kShared ? OpenShared(context, ref, request) : OpenSet(context, ref, request);
 }
 
+HeldLocks ReleaseLocks(DatasetView view) {
+  HeldLocks held;
+  const auto take = [&](FileView& file) {
+    if (file.sidecar) held[file.path] = Sidecar::ReleaseFile(std::move(file.sidecar));
+    if (file.former) held[file.path] = Sidecar::ReleaseFile(std::move(file.former));
+    if (file.held) held[file.path] = std::move(file.held);
+  };
+  std::ranges::for_each(view.files(), take);
+  std::ranges::for_each(view.extras, take);
+  return held;
+}
+
 // The last block of a file may be short; blocks behind the end have length 0.
 BlockStream DataStream(std::uint64_t block_size, std::uint64_t size, File* data, const Tree* expected, const LeafKey* key) {
   return {data, 0, HashTag::kDataLeaf, key, expected, [block_size, size](std::uint64_t index) {

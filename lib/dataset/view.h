@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/interval_set.h"
+#include "dataset/lock.h"
 #include "dataset/placement.h"
 #include "geometry/layout.h"
 #include "geometry/stripes.h"
@@ -201,12 +202,16 @@ struct OpenRequest {
   Placing placing = Placing::kApart;  ///< as in RestoreRequest
   LostNodes lost = {};                ///< as in RestoreRequest
   bool stripes = false;               ///< fill in FileFacts::stripes
+  HeldLocks* held = nullptr;          ///< locks of an earlier view (ReleaseLocks); removes those that it uses. Local
 };
 
 /// Opens a dataset. Collective. With request.write, each owner locks its sidecars, and waits up to options.timeout_seconds
 /// for each lock (then kBusy). Completes interrupted commits of sets; without request.write, only in the view. A missing
 /// file or an unusable sidecar is a fact of the view, not an error; I/O errors are errors.
 Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, const OpenRequest& request);
+
+/// Ends `view`, which was opened for writing, and returns its locks for the next one (OpenRequest::held). Local.
+HeldLocks ReleaseLocks(DatasetView view);
 
 /// Sets the options that determine the geometry (parity, group, block-size, stripe) to those of the last commit. Options
 /// that the user gave stay, unless `all` is true. Device directories are not part of it. If the dataset was made with

@@ -61,18 +61,26 @@ class SetOpener {
   // Opens the members that this rank owns. Refuses two names of one file: these members would be lost together.
   Status OpenOwn() {
     std::map<std::string, std::string> places;
+    // Release the locks of members that another rank owns now, because that rank locks them.
+    if (request_.held != nullptr) std::erase_if(*request_.held, [&](const auto& one) { return !Owns(one.first); });
     for (const auto& [rank, path] : ref_.members) {
       if (owners_.at(rank) != comm_.rank()) continue;
       if (const auto place = context_.fs.RealPath(path); place.ok()) {
         const auto [at, added] = places.emplace(*place, path);
         if (!added) return {Code::kIo, fmt::format("{}: it is the same file as {}", path, at->second)};
       }
-      LZY_ASSIGN_OR_RETURN(Summary summary, OpenMember(context_, ref_.kind, path, request_.write, local_[rank]));
+      LZY_ASSIGN_OR_RETURN(Summary summary, OpenMember(context_, ref_.kind, path, request_.write, local_[rank], request_.held));
       summary.rank = rank;
       if (request_.stripes) summary.stripes = StripesOfFile(context_.fs, local_[rank]);
       mine_.push_back(std::move(summary));
     }
     return Status::Ok();
+  }
+
+  bool Owns(const std::string& path) const {
+    const auto rank = MatchPattern(ref_.path, path);
+    const auto owner = rank ? owners_.find(*rank) : owners_.end();
+    return owner != owners_.end() && owner->second == comm_.rank();
   }
 
   // Refuses hard links between members, whatever ranks own them. Ranks look at members only if two have the same inode

@@ -119,7 +119,7 @@ Status OpenOnAllRanks(const Context& context, const DatasetRef& ref, const OpenR
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     if (again && !(first && locked)) file = FileView();
     if (!first || locked) return Status::Ok();
-    LZY_ASSIGN_OR_RETURN(summary, OpenMember(context, ref.kind, ref.path, request.write, file));
+    LZY_ASSIGN_OR_RETURN(summary, OpenMember(context, ref.kind, ref.path, request.write, file, request.held));
     if (request.stripes) summary.stripes = StripesOfFile(context.fs, file);
     return Status::Ok();
   }));

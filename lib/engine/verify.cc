@@ -208,8 +208,9 @@ Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& datase
   if (status.ok()) status = MendFound(context, view, *findings, request, attempt);
   // A wrong source may be the cause of any failure except kBusy, which means that another process writes.
   if (!status.ok() && status.code() != Code::kBusy) {
-    view = DatasetView();  // and with it the locks
-    LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {/*write=*/true, job.placing, job.lost}));
+    HeldLocks held;
+    LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { held = ReleaseLocks(std::move(view)); }));
+    LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {/*write=*/true, job.placing, job.lost, /*stripes=*/false, &held}));
     return false;
   }
   report = std::move(attempt);
@@ -306,9 +307,11 @@ Status MakeParityAgain(const Context& context, const DatasetRef& dataset, Datase
       report.damage, [](const Damage& d) { return !d.repaired && !d.transient && d.cause != DamageCause::kEncoding; });
   DatasetReport done(dataset.path, dataset.kind);
   if (!others) {
-    view = DatasetView();  // and with it the locks
+    HeldLocks held;
+    LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { held = ReleaseLocks(std::move(view)); }));
     ProtectRequest request;
     request.parity_anew = true;
+    request.held = &held;
     done = Protect(context, dataset, request);
     LZY_RETURN_IF_ERROR(done.status);
   }
@@ -327,13 +330,16 @@ Status MakeParityAgain(const Context& context, const DatasetRef& dataset, Datase
 }
 
 // Records the present owner, mode and ACL of an intact dataset, so that a later restore does not give access that was taken
-// away.
-Status RecordAccess(const Context& context, const DatasetRef& dataset, DatasetView& view, DatasetReport& report) {
+// away. `write`: `view` has locks, and the commit keeps them.
+Status RecordAccess(const Context& context, const DatasetRef& dataset, bool write, DatasetView& view, DatasetReport& report) {
   LZY_ASSIGN_OR_RETURN(const bool recorded, AccessIsRecorded(context, view));
   if (recorded) return Status::Ok();
-  view = DatasetView();  // and with it the locks
+  HeldLocks held;
+  if (write) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { held = ReleaseLocks(std::move(view)); }));
+  view = DatasetView();
   ProtectRequest request;
   request.only_access = true;
+  request.held = write ? &held : nullptr;
   const DatasetReport done = Protect(context, dataset, request);
   if (done.status.ok()) return Status::Ok();
   report.warnings.push_back(fmt::format("{}: its owner, mode or ACL changed since the last commit, and that could not be recorded: {}",
@@ -426,13 +432,13 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
     }
     if (request.force && report.cannot_undo) return NothingReset(view);
     const bool intact = report.state == DatasetState::kIntact && report.damage.empty();
-    return job.record_access && intact ? RecordAccess(context, dataset, view, report) : Status::Ok();
+    return job.record_access && intact ? RecordAccess(context, dataset, write, view, report) : Status::Ok();
   }
   if (report.state == DatasetState::kIntact && report.damage.empty() && !RepairBrokeOff(view) && !PartsMoved(view)) {
     if (view.recovered) report.state = DatasetState::kRestored;
     LZY_ASSIGN_OR_RETURN(const bool taken, stamps.Finish());
     if (taken) report.stamps = StampNote::kTaken;
-    return RecordAccess(context, dataset, view, report);
+    return RecordAccess(context, dataset, write, view, report);
   }
   LZY_RETURN_IF_ERROR(MendFound(context, view, findings, request, report));
   if (std::ranges::any_of(report.damage, IsWrongParity)) return MakeParityAgain(context, dataset, view, report);

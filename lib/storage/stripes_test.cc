@@ -197,25 +197,31 @@ TEST(ParseLustre, CutShortAtEachLength) {
   EachPrefix(CompositeBytes({Progressive()[0], Progressive()[1]}), true);
 }
 
-TEST(ParseLustre, RandomBytes) {
+/// Changes `bytes` in up to five places, and may cut them off. The result has no spare memory behind it, so that
+/// AddressSanitizer finds reads behind the end.
+Bytes Mutated(Bytes bytes, std::mt19937& random) {
+  for (std::uint64_t flips = random() % 6; flips > 0; --flips) bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+  if (random() % 4 == 0) bytes.resize(random() % (bytes.size() + 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// Expects that a layout which a parser accepted has a server for each byte, and that GeometryByServers does not crash.
+void ExpectUsable(const Stripes& got, std::mt19937& random) {
+  if (!got.ok() || !got->has_value()) return;
+  for (const StripePiece& piece : (*got)->pieces) {
+    EXPECT_LT(piece.begin, piece.end);
+    EXPECT_GT(piece.unit, 0u);
+    EXPECT_LE(piece.servers.size(), 4096u);
+    (void)(*got)->ServerAt(piece.begin);
+    (void)(*got)->ServerAt(piece.end - 1);
+  }
+  (void)GeometryByServers(**got, random(), 65536, 8, 1);
+}
+
+TEST(ParseLustre, MutatedAttributes) {
   std::mt19937 random(11);
   const std::vector<Bytes> seeds = {LustreBytes({}), LustreBytes({.magic = kV3, .big = true}), CompositeBytes(Progressive())};
-  for (int round = 0; round < 30000; ++round) {
-    Bytes bytes = seeds[random() % seeds.size()];
-    for (std::uint64_t flips = random() % 6; flips > 0; --flips) bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
-    if (random() % 4 == 0) bytes.resize(random() % (bytes.size() + 1));
-    bytes.shrink_to_fit();
-    const auto got = ParseLustre(bytes);
-    if (!got.ok() || !got->has_value()) continue;
-    for (const StripePiece& piece : (*got)->pieces) {
-      EXPECT_LT(piece.begin, piece.end);
-      EXPECT_GT(piece.unit, 0u);
-      EXPECT_LE(piece.servers.size(), 4096u);
-      (void)(*got)->ServerAt(piece.begin);
-      (void)(*got)->ServerAt(piece.end - 1);
-    }
-    (void)GeometryByServers(**got, random(), 65536, 8, 1);
-  }
+  for (int round = 0; round < 30000; ++round) ExpectUsable(ParseLustre(Mutated(seeds[random() % seeds.size()], random)), random);
 }
 
 TEST(ParseCeph, Layouts) {
@@ -238,6 +244,17 @@ TEST(ParseCeph, RefusesWhatMakesNoSense) {
                           "stripe_unit=-1 stripe_count=1 object_size=65536", "stripe_unit=65536x stripe_count=1 object_size=65536",
                           "stripe_unit=99999999999999999999 stripe_count=1 object_size=1", "xstripe_unit=1 stripe_count=1 object_size=1"}) {
     EXPECT_FALSE(ParseCeph(bad).ok()) << bad;
+  }
+}
+
+TEST(ParseCeph, MutatedAttributes) {
+  std::mt19937 random(7);
+  const std::string_view seeds[] = {"stripe_unit=4194304 stripe_count=1 object_size=4194304 pool=cephfs.a.data",
+                                    "stripe_unit=1048576 stripe_count=3 object_size=8388608 pool=data pool_namespace=n"};
+  for (int round = 0; round < 20000; ++round) {
+    const std::string_view seed = seeds[random() % 2];
+    const Bytes bytes = Mutated({seed.begin(), seed.end()}, random);
+    ExpectUsable(ParseCeph({reinterpret_cast<const char*>(bytes.data()), bytes.size()}), random);
   }
 }
 
@@ -316,6 +333,15 @@ TEST(ParseBeegfs, RefusesWhatMakesNoSense) {
   EXPECT_FALSE(ParseBeegfs(BeegfsInfo(1, 65536, 0), {}).ok());
   EXPECT_FALSE(ParseBeegfs(BeegfsInfo(1, 65536, 2), {target}).ok());
   EXPECT_FALSE(ParseBeegfs(BeegfsInfo(1, 65536, 1), {Bytes(kBeegfsTargetBytes - 1)}).ok());
+}
+
+TEST(ParseBeegfs, MutatedAnswers) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 20000; ++round) {
+    const Bytes info = Mutated(BeegfsInfo(1 + round % 3, 512 << 10, 2), random);
+    const std::vector<Bytes> targets = {Mutated(BeegfsTarget(1, "stor1", 2, "stor2"), random), Mutated(BeegfsTarget(2, "stor2"), random)};
+    ExpectUsable(ParseBeegfs(info, targets), random);
+  }
 }
 
 // The file systems of this machine tell nothing, and are asked once.

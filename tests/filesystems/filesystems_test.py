@@ -214,21 +214,24 @@ class Subjects(OnFileSystem):
             with open(model, "rb") as file:
                 self.seen_alike(f"b{number}", file.read())
 
-    def test_a_lost_member_is_restored_from_the_other_side(self):
-        contents = [self.random.randbytes(self.random.choice((0, 1, 3000, 200000))) for _ in range(4)]
-        for rank, content in enumerate(contents):
-            self.write_file(f"s.{rank}", content, rank)
-        self.tool("lzy-protect", "--parity", "2", "s.%r", codes=[0])
-        for node in range(2):
-            self.tool("lzy-verify", "s.%r", node=node, codes=[0])
-        for rank in (1, 2):
-            os.remove(self.path(f"s.{rank}", rank))
-        started = time.monotonic()
-        self.tool("lzy-restore", "s.%r", node=1, codes=[0])
-        self.assertLess(time.monotonic() - started, 20, self.told())
-        for rank, content in enumerate(contents):
-            self.seen_alike(f"s.{rank}", content)
-        self.tool("lzy-verify", "s.%r", codes=[0])
+    def test_lost_members_are_restored_from_the_other_side(self):
+        """Several times, because a server may keep a released lock for a while."""
+        for attempt in range(min(8, ROUNDS)):
+            contents = [self.random.randbytes(self.random.choice((0, 1, 3000, 200000))) for _ in range(4)]
+            pattern = f"s{attempt}.%r"
+            for rank, content in enumerate(contents):
+                self.write_file(f"s{attempt}.{rank}", content, rank)
+            self.tool("lzy-protect", "--parity", "2", pattern, codes=[0])
+            for node in range(2):
+                self.tool("lzy-verify", pattern, node=node, codes=[0])
+            for rank in (1, 2):
+                os.remove(self.path(f"s{attempt}.{rank}", rank))
+            started = time.monotonic()
+            self.tool("lzy-restore", pattern, node=1, codes=[0])
+            self.assertLess(time.monotonic() - started, 20, self.told())
+            for rank, content in enumerate(contents):
+                self.seen_alike(f"s{attempt}.{rank}", content)
+            self.tool("lzy-verify", pattern, codes=[0])
 
     def test_an_edit_is_not_undone(self):
         """Also within the second of the commit, where times are in seconds, and through the other mount."""

@@ -73,6 +73,12 @@ class NodeFileSystem final : public PassingFileSystem {
     return stale_readings_;
   }
 
+  /// Calls of File::Refresh.
+  std::uint64_t refreshes() const {
+    const std::lock_guard lock(mutex_);
+    return refreshes_;
+  }
+
   /// Writings to files of lzy.
   std::uint64_t sidecar_writes() const {
     const std::lock_guard lock(mutex_);
@@ -100,7 +106,7 @@ class NodeFileSystem final : public PassingFileSystem {
   std::map<std::uint64_t, Known> known_;  // by inode, if this node sees late
   std::map<std::uint64_t, Pages> pages_;  // by inode
   std::map<std::string, std::shared_ptr<MemoryFileSystem::Node>> names_;
-  std::uint64_t stale_readings_ = 0, sidecar_writes_ = 0;
+  std::uint64_t stale_readings_ = 0, refreshes_ = 0, sidecar_writes_ = 0;
 };
 
 /// A file as a node sees it. What is written goes to the file system at once, byte for byte, and into the node's pages.
@@ -168,6 +174,7 @@ class NodeFile final : public File, public LateFile {
   }
   Status Refresh() override {
     const std::lock_guard lock(node_.mutex_);
+    ++node_.refreshes_;
     const auto there = node_.server_.nodes().find(path());
     if (there == node_.server_.nodes().end() || there->second->stat.inode != inode_) return {Code::kNotFound, path() + ": was replaced"};
     if (node_.late_contents_) node_.pages_.erase(inode_);
