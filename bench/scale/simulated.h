@@ -130,6 +130,7 @@ class SimulatedCommunicator final : public lzy::Communicator {
   lzy::Result<std::uint64_t> AllReduceMax(std::uint64_t value) override { return Reduce(value, MPI_MAX); }
   lzy::Result<std::uint64_t> AllReduceSum(std::uint64_t value) override { return Reduce(value, MPI_SUM); }
   lzy::Result<std::unique_ptr<Communicator>> Split(int) override { return None(); }
+  lzy::Status RunWithCalls(const lzy::CallHandler&, const std::function<void(lzy::Caller&)>&) override { return None(); }
 
   /// Exchanges words of the pool, whatever `send` and `receive` are: only sizes and times matter. The additions take
   /// time afterwards, not while messages travel.

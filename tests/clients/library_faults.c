@@ -13,9 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { HEADER = 512, FIRST = 24, SIDE = 10, MATRICES = 4 };  // words, but for the last
 enum { PIECE = 16, PIECES = 1024, REGIONS = 12 };            // words of a piece
+enum { SPURT = 128, SPURT_US = 4000 };                       // pieces, microseconds
 enum { READ = 1000, APART = 10, READS = 20 };                // words, words
 enum { WORDS = 65536 };                                      // more than one call reads or writes
 
@@ -66,8 +68,10 @@ static void columns(const char* path) {
   MPI_Comm_free(&comm);
 }
 
+// In spurts, so that some of the pieces fall between rank 0's read and its write even if that rank comes late.
 static void write_between(MPI_File file, int begin) {
   for (int i = rank - 1; i < PIECES; i += ranks - 1) {
+    if (i % SPURT == rank - 1) usleep(SPURT_US);
     number(words, begin + (2 * i + 1) * PIECE, PIECE);
     MPI_File_write_at(file, begin + (2 * i + 1) * PIECE, words, PIECE, MPI_UINT32_T, MPI_STATUS_IGNORE);
   }
