@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "base/printable.h"
 #include "comm/records.h"
 #include "commit/protector.h"
 #include "commit/renew_stamps.h"
@@ -119,16 +120,16 @@ Status Protector::RefuseDestroyed() const {
   return unknown ? Status(Code::kUnprotected, file.fault_text) : Status::Ok();
 }
 
-// The file has no sidecar of its own, and is a renamed and damaged file. A commit would accept the damage.
+// The file has no sidecar of its own, and is a damaged file that was renamed or moved. A commit would accept the damage.
 Status Protector::RefuseRotten() const {
   if (request_.touched || (shared() && comm_.rank() != 0)) return Status::Ok();
   for (const FileView& file : view_.files()) {
     if ((!shared() && file.owner != comm_.rank()) || !file.present || LeavesOf(file) != nullptr) continue;
     const auto was = RottenAs(context_.fs, FollowLink(context_.fs, file.path), context_.options.key.get());
     if (!was) continue;
-    return {Code::kUnprotected, fmt::format("{}: by its inode, size and time it was '{}' at the last commit, and not all of it is as it was "
-                                            "then: it was renamed, and is damaged. Rename it back, then repair it. Or --force commits it as it is",
-                                            file.path, *was)};
+    return {Code::kUnprotected, fmt::format("{}: by its size and time, and by its inode or most of its content, it was '{}' at the last commit, and "
+                                            "not all of it is as it was then: it was renamed or moved, and is damaged. Give it that name back, then "
+                                            "repair it. Or commit it as it is: lzy-protect --force {}", file.path, *was, ShellQuote(ref_.path))};
   }
   return Status::Ok();
 }
@@ -641,9 +642,12 @@ Status Protector::KeepForOthers(const std::string& data_path, const std::set<Uui
   if (!old.ok() && old.status().code() != Code::kNotFound && !IsRuined(old.status())) return old.status();
   if (!old.ok() || !old->committed) return Status::Ok();
   const bool of_set = old->kind == DatasetKind::kSet && old->members > 1 && !replaced.contains(old->uuid);
-  if (!of_set && !IsOfAnotherFile(context_.fs, real, *old)) return Status::Ok();
+  // The file was judged by a sidecar of another name, which proves its content. The one of its own name knows what it was
+  // before, and may give that back.
+  const bool unused = shared() && view_.committed && old->uuid != view_.superblock.uuid;
+  if (!of_set && !unused && !IsOfAnotherFile(context_.fs, real, *old)) return Status::Ok();
   std::string kept = TemporarySidecarPath(path);
-  if (const auto made_at = WhereItWasMade(context_.fs, real, *old)) {
+  if (const auto made_at = WhereItWasMade(context_.fs, real, *old); made_at && *made_at != path) {
     const auto there = PeekSidecar(context_.fs, *made_at);
     if (there.ok() && there->uuid == old->uuid && there->rank == old->rank && there->generation >= old->generation) return Status::Ok();
     // The old name may belong to another single file now.

@@ -66,6 +66,42 @@ Status TellOfHolders(const Context& context, const DatasetView& view, DatasetRep
   return Status::Ok();
 }
 
+// True if a commit would take away what parity can still give: by size and mtime the file is as committed, and nobody knows
+// whether it rotted before its content was copied and protected elsewhere, or whether somebody put that content here.
+bool LooksUntouched(const FileView& file) {
+  const bool told = HasSizeAndTime(file.stat, file.stamp) && !IsRacy(file.stamp, file.commit_clock_ns);
+  return file.identity.Is(Identity::Kind::kProven) && file.present && file.sidecar_usable() && !file.intent && told;
+}
+
+// Files of which nothing else has the committed content. Members that exchanged their contents have each other's.
+Status TellOfLast(const Context& context, const DatasetView& view, DatasetReport& report) {
+  if (report.cannot_undo) return Status::Ok();
+  const bool shared = view.ref.kind == DatasetKind::kShared;
+  const auto is_in_the_set = [&](const FileView& file) {
+    return !shared && std::ranges::any_of(view.files(), [&](const FileView& other) {
+      return other.identity.Is(Identity::Kind::kProven) && BaseNameOf(other.identity.name) == BaseNameOf(file.path);
+    });
+  };
+  std::vector<HolderOf> mine;  // here: the holder of the present content
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
+    for (const FileView& file : view.files()) {
+      const bool here = shared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
+      if (!here || !LooksUntouched(file) || is_in_the_set(file)) continue;
+      const std::string real = FollowLink(context.fs, file.path);
+      if (!IsHeldByAnother(context.fs, file.sidecar_path, real, context.options.key.get())) mine.push_back({file.path, file.identity.name});
+    }
+  }));
+  LZY_ASSIGN_OR_RETURN(const std::vector<HolderOf> all, UniteRecords(context.comm, mine));
+  for (const HolderOf& one : all) {
+    report.another = true;
+    // The commands for both follow in the advice, since this sets `another`.
+    report.warnings.push_back(fmt::format("{0}: it has the size and time of its last commit, but the content of '{1}'. Either it was damaged before "
+                                          "'{1}' was protected, or somebody put that content here. Only its parity has what it was, and a commit "
+                                          "replaces the parity. A repair keeps the present content as NAME.replaced", one.file, one.holder));
+  }
+  return Status::Ok();
+}
+
 // A member that was moved here with its sidecar may make the set here look older than it is. A commit of all files would
 // dissolve that set.
 Status TellOfMixture(const Context& context, const DatasetView& view, DatasetReport& report) {
@@ -95,7 +131,8 @@ Status TellOfMixture(const Context& context, const DatasetView& view, DatasetRep
 
 Status TellWhyNotToCommit(const Context& context, const DatasetView& view, DatasetReport& report) {
   LZY_RETURN_IF_ERROR(TellOfMixture(context, view, report));
-  return TellOfHolders(context, view, report);
+  LZY_RETURN_IF_ERROR(TellOfHolders(context, view, report));
+  return TellOfLast(context, view, report);
 }
 
 }  // namespace lzy

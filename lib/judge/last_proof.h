@@ -1,6 +1,6 @@
 #pragma once
-// What a commit of edits would take away for good: the last proof of what another file holds, or a set whose members were moved
-// among those of this one. lzy-protect asks before it commits, and lzy-verify before it advises to.
+// What a commit of edits would take away for good: the last proof of what another file holds, the committed content of a file that
+// may only be damaged, or a set whose members were moved among those of this one. lzy-protect asks before it commits, and lzy-verify before it advises to.
 
 #include "judge/examine.h"
 

@@ -52,6 +52,21 @@ Result<bool> CompareAll(File& data, std::uint64_t size, const Sidecar& sidecar, 
   return true;
 }
 
+// The number of blocks of the file that have their leaf. Blocks that cannot be read have none.
+std::uint64_t CountCommitted(File& data, const Sidecar& sidecar, const LeafKey* key) {
+  const SidecarContents& contents = sidecar.contents();
+  const std::uint64_t block = contents.superblock.block_size, size = contents.superblock.stamp.size;
+  std::vector<std::uint8_t> bytes(std::min(block, size));
+  std::uint64_t count = 0;
+  for (std::uint64_t offset = 0, index = 0; offset < size && index < contents.data_tree.leaf_count(); offset += block, ++index) {
+    const MutableByteSpan piece(bytes.data(), std::min(block, size - offset));
+    const auto got = data.ReadAt(offset, piece);
+    if (!got.ok() || *got < piece.size()) continue;
+    if (LeafHash(key, HashTag::kDataLeaf, index, piece) == contents.data_tree.leaf(index)) ++count;
+  }
+  return count;
+}
+
 // The data file of a sidecar's name. For a sidecar that was set aside: the file of the name that it had.
 std::string OwnerOf(const std::string& sidecar) {
   const auto owner = DataPathOf(sidecar);
@@ -139,6 +154,23 @@ class Around {
     std::ranges::transform(*reach_sizes_, std::back_inserter(paths), [](const auto& one) { return one.second; });
     return paths;
   }
+  // Sidecars that were committed for a file of this size, in named directories other than `here`. Does not look at directories
+  // that only the catalogue names: files that are protected for the first time must not read all of its sidecars.
+  std::vector<std::string> NamedOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
+    const std::lock_guard lock(mutex_);
+    TakeMore(fs, Reach::kNamed);
+    std::vector<std::string> paths;
+    if (named_.size() <= named_.count(here)) return paths;
+    if (!named_sizes_) {
+      named_sizes_.emplace();
+      LookInto(fs, named_, [&](const std::string& path, const Peek& peek) { named_sizes_->emplace(peek.stamp.size, path); });
+    }
+    const auto [begin, end] = named_sizes_->equal_range(bytes);
+    for (auto at = begin; at != end; ++at) {
+      if (DirectoryOf(at->second) != here) paths.push_back(at->second);
+    }
+    return paths;
+  }
   // Those that were committed for a file of this inode number, in directories other than `here`.
   std::vector<std::string> InReachFor(FileSystem& fs, std::uint64_t inode, const std::string& here) {
     const std::lock_guard lock(mutex_);
@@ -164,16 +196,16 @@ class Around {
   }
   void AddToReach(const std::string& directory) {
     const std::lock_guard lock(mutex_);
-    named_.insert(directory);
-    if (directories_.insert(directory).second) ForgetReach();
+    Add(directory, Reach::kNamed);
   }
-  bool IsNamed(const std::string& directory) {
+  bool IsNamed(FileSystem& fs, const std::string& directory) {
     const std::lock_guard lock(mutex_);
+    TakeMore(fs, Reach::kNamed);
     return named_.contains(directory);
   }
-  void AddToReach(std::function<std::vector<std::string>()> more) {
+  void AddToReach(std::function<std::vector<std::string>()> more, Reach which) {
     const std::lock_guard lock(mutex_);
-    more_.push_back(std::move(more));
+    more_[which].push_back(std::move(more));
   }
 
  private:
@@ -183,14 +215,33 @@ class Around {
     beside_.clear();
     recorded_beside_.reset();
   }
-  // The mutex must be held here and in PathsOfSize. Returns true if another directory than `here` is in reach; then
-  // reach_sizes_ is filled.
-  bool ReachesBeyond(FileSystem& fs, const std::string& here) {
-    for (const auto& more : std::exchange(more_, {})) {
-      for (const std::string& directory : more()) {
-        if (directories_.insert(RealDirectory(fs, directory)).second) ForgetReach();
+  // The mutex must be held here and below.
+  void Add(const std::string& directory, Reach which) {
+    if (which == Reach::kNamed && named_.insert(directory).second) named_sizes_.reset();
+    if (directories_.insert(directory).second) ForgetReach();
+  }
+  void TakeMore(FileSystem& fs, Reach which) {
+    for (const auto& more : std::exchange(more_[which], {})) {
+      for (const std::string& directory : more()) Add(RealDirectory(fs, directory), which);
+    }
+  }
+  // Calls see(path, peek) for each committed sidecar in these directories.
+  template <class See>
+  static void LookInto(FileSystem& fs, const std::set<std::string>& directories, const See& see) {
+    for (const std::string& directory : directories) {
+      const auto names = fs.List(directory);
+      for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
+        if (!DataPathOf(name) && !DataPathOfTemporary(name)) continue;  // sidecars that were set aside count, too
+        const auto peek = PeekSidecar(fs, JoinPath(directory, name));
+        if (peek.ok() && peek->committed) see(JoinPath(directory, name), *peek);
       }
     }
+  }
+  // Returns true if another directory than `here` is in reach; then
+  // reach_sizes_ is filled.
+  bool ReachesBeyond(FileSystem& fs, const std::string& here) {
+    TakeMore(fs, Reach::kNamed);
+    TakeMore(fs, Reach::kKnown);
     if (directories_.size() <= directories_.count(here)) return false;
     if (!reach_sizes_) LookAtReach(fs);
     return true;
@@ -223,24 +274,19 @@ class Around {
     reach_sizes_.emplace();
     reach_inodes_.clear();
     sets_in_reach_.clear();
-    for (const std::string& directory : directories_) {
-      const auto names = fs.List(directory);
-      for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
-        if (!DataPathOf(name) && !DataPathOfTemporary(name)) continue;  // sidecars that were set aside count, too
-        const auto peek = PeekSidecar(fs, JoinPath(directory, name));
-        if (!peek.ok() || !peek->committed) continue;
-        reach_sizes_->emplace(peek->stamp.size, JoinPath(directory, name));
-        reach_inodes_.emplace(peek->stamp.inode, JoinPath(directory, name));
-        if (peek->kind == DatasetKind::kSet) sets_in_reach_.push_back(JoinPath(directory, name));
-      }
-    }
+    LookInto(fs, directories_, [&](const std::string& path, const Peek& peek) {
+      reach_sizes_->emplace(peek.stamp.size, path);
+      reach_inodes_.emplace(peek.stamp.inode, path);
+      if (peek.kind == DatasetKind::kSet) sets_in_reach_.push_back(path);
+    });
   }
   std::mutex mutex_;
   std::shared_ptr<const Neighbours> look_;
   std::map<std::uint64_t, std::shared_ptr<const SameSize>> beside_, reach_;  // by size
   std::shared_ptr<const RecordedMembers> recorded_beside_, recorded_in_reach_;
   std::set<std::string> directories_, named_;
-  std::vector<std::function<std::vector<std::string>()>> more_;
+  std::map<Reach, std::vector<std::function<std::vector<std::string>()>>> more_;
+  std::optional<std::multimap<std::uint64_t, std::string>> named_sizes_;  // sidecars in named_, by size of the file
   std::optional<std::multimap<std::uint64_t, std::string>> reach_sizes_;
   std::multimap<std::uint64_t, std::string> reach_inodes_;  // the same paths
   std::vector<std::string> sets_in_reach_;  // those of reach_sizes_ that are of sets
@@ -327,7 +373,7 @@ std::vector<Prover> RecordedProvers(FileSystem& fs, const std::string& data_path
       return copy.ok() && copy->size == record.size && RootsOf(fs, record.path, key).Are(record);
     };
     if (WasCopiedSince(stat, own, record.commit_clock_ns, copy_holds)) return;
-    provers.push_back({.sidecar = record.sidecar, .owner = record.path, .beside = beside, .named = around.IsNamed(DirectoryOf(record.sidecar)),
+    provers.push_back({.sidecar = record.sidecar, .owner = record.path, .beside = beside, .named = around.IsNamed(fs, DirectoryOf(record.sidecar)),
                        .recorded = true});
   };
   const auto beside = look->HasSetBut(set) ? around.RecordedBeside(fs, directory, look)->OfSize(stat.size, set) : std::vector<RecordedMember>();
@@ -357,7 +403,7 @@ Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_pa
     if (BaseNameOf(path) != BaseNameOf(own)) candidates.push_back({.sidecar = path, .owner = OwnerOf(path), .beside = true});
   }
   for (const std::string& path : others) {
-    if (DirectoryOf(path) != real) candidates.push_back({.sidecar = path, .owner = OwnerOf(path), .named = around.IsNamed(DirectoryOf(path))});
+    if (DirectoryOf(path) != real) candidates.push_back({.sidecar = path, .owner = OwnerOf(path), .named = around.IsNamed(fs, DirectoryOf(path))});
   }
   const auto peek = own.empty() ? Result<Peek>(Code::kNotFound, own) : PeekSidecar(fs, own);
   for (Prover& one : candidates) {
@@ -421,6 +467,29 @@ Result<bool> Holds(FileSystem& fs, const std::string& data, const Sidecar& sidec
     return holds.status();
   }));
   return holds;
+}
+
+// How much of a file is as a sidecar committed it, in blocks.
+struct Likeness {
+  std::uint64_t same = 0, total = 0;
+};
+// Nothing is alike if the file has another size, or if the sidecar is sealed with another key.
+Likeness LikenessOf(FileSystem& fs, const std::string& data, const Sidecar& sidecar, const LeafKey* key) {
+  Likeness likeness;
+  (void)NoThrow([&] {
+    const Superblock& sb = sidecar.contents().superblock;
+    const auto file = MayBeAskedWith(sb, key) ? fs.Open(data, OpenMode::kRead, /*follow=*/false) : Result<std::unique_ptr<File>>(Code::kNotFound, data);
+    const auto stat = file.ok() ? (*file)->Stat() : Result<FileStat>(file.status());
+    if (!stat.ok() || stat->size != sb.stamp.size) return;
+    likeness = {CountCommitted(**file, sidecar, key), sidecar.contents().data_tree.leaf_count()};
+  });
+  return likeness;
+}
+
+// True if a file with the committed size and mtime may be what is left of the committed one: it is that file by inode and
+// birth, or a block of it is as committed.
+bool MayBeRottenFrom(FileSystem& fs, const std::string& data, const FileStat& stat, const Sidecar& sidecar, const LeafKey* key) {
+  return MayBe(stat, sidecar.contents().superblock.stamp) || LikenessOf(fs, data, sidecar, key).same > 0;
 }
 
 // Files other than `except` that may have the content of `sidecar`, by their size and, if requested, mtime. Examines some of
@@ -490,11 +559,15 @@ Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data
   return other;
 }
 
+// A file that was damaged and then committed again under another name has a sidecar that proves it. If no other file has the
+// committed content, only `sidecar` can give it back.
 std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
                                  Holders which) {
   const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
   if (!loaded.ok() || !(*loaded)->committed()) return std::nullopt;
   const Stamp& stamp = (*loaded)->contents().superblock.stamp;
+  bool is_elsewhere = false;
+  std::optional<Holder> rotten;
   for (const std::string& path : CandidatesFor(fs, sidecar, stamp, except, which)) {
     const auto holds = Holds(fs, path, **loaded, key);
     const bool proven = holds.ok() && *holds;
@@ -505,8 +578,21 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
     if (which != Holders::kAll && !has_own && !IsClaimedByASet(fs, path)) continue;
     const auto right = has_own ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
     if (right.ok() && !*right) return Holder{path, proven};
+    is_elsewhere = is_elsewhere || (proven && right.ok());
+    const bool committed = !proven && right.ok() && !rotten;
+    if (committed && MayBeRottenFrom(fs, path, *stat, **loaded, key)) rotten = Holder{path, false, /*committed=*/true};
   }
-  return std::nullopt;
+  return is_elsewhere ? std::nullopt : rotten;
+}
+
+bool IsHeldByAnother(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key) {
+  const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
+  if (!loaded.ok() || !(*loaded)->committed()) return false;
+  const std::vector<std::string> candidates = CandidatesFor(fs, sidecar, (*loaded)->contents().superblock.stamp, except, Holders::kAll);
+  return std::ranges::any_of(candidates, [&](const std::string& path) {
+    const auto holds = Holds(fs, path, **loaded, key);
+    return holds.ok() && *holds;
+  });
 }
 
 // Goes on with each file that loses its sidecar, because files may have been swapped or rotated.
@@ -536,6 +622,39 @@ Result<bool> AdoptByContent(FileSystem& fs, const std::string& data_path, const 
   return any;
 }
 
+namespace {
+
+// The name of the file of `sidecar` at its commit.
+std::string NameAtCommit(const std::string& sidecar, const Peek& peek, bool beside) {
+  std::string name = peek.kind == DatasetKind::kSet ? ExpandPattern(peek.name, peek.rank) : peek.name;
+  return beside || name.find('/') != std::string::npos ? name : JoinPath(DirectoryOf(sidecar), name);
+}
+
+// Sidecars in other directories that the command names, with the size and mtime of the file, whose file is gone. The file was
+// moved here if it is the same one by inode and birth, or, for moves between file systems, if it has at least half of the blocks.
+std::vector<FormerName> MovedFrom(FileSystem& fs, const std::string& data_path, const FileStat& stat, const LeafKey* key) {
+  constexpr std::size_t kMost = 64;  // sidecars that are compared
+  std::vector<FormerName> names;
+  std::size_t compared = 0;
+  for (const std::string& path : fs.Memo<Around>().NamedOfSize(fs, stat.size, RealDirectory(fs, DirectoryOf(data_path)))) {
+    if (fs.Stat(OwnerOf(path), /*follow=*/false).status().code() != Code::kNotFound) continue;
+    auto peek = PeekSidecar(fs, path);
+    if (!peek.ok() || !peek->committed || !HasSizeAndTime(stat, peek->stamp) || ++compared > kMost) continue;
+    const auto place = fs.Stat(path, /*follow=*/false);
+    bool same = MayBe(stat, peek->stamp) && place.ok() && place->device == stat.device;
+    if (!same) {
+      const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
+      const Likeness alike = loaded.ok() ? LikenessOf(fs, data_path, **loaded, key) : Likeness{};
+      same = alike.same > 0 && 2 * alike.same >= alike.total;
+    }
+    std::string name = NameAtCommit(path, *peek, /*beside=*/false);
+    if (same) names.push_back({path, std::move(*peek), std::move(name)});
+  }
+  return names;
+}
+
+}  // namespace
+
 std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
                                     Within within) {
   const std::string directory = DirectoryOf(data_path);
@@ -558,23 +677,20 @@ std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path
     if (!peek.ok() || !peek->committed || !MayBe(stat, peek->stamp) || !HasSizeAndTime(stat, peek->stamp)) continue;
     const auto owner = fs.Stat(OwnerOf(path), /*follow=*/false);
     if (owner.ok() && owner->inode == stat.inode && owner->device == stat.device) continue;  // a hard link
-    std::string name = peek->kind == DatasetKind::kSet ? ExpandPattern(peek->name, peek->rank) : peek->name;
-    if (i >= beside && name.find('/') == std::string::npos) name = JoinPath(DirectoryOf(path), name);
+    std::string name = NameAtCommit(path, *peek, i < beside);
     names.push_back({path, std::move(*peek), std::move(name)});
   }
   return names;
 }
 
-// With births, a renamed file keeps its sidecar and is judged by it. A file that was not changed since it was written
-// (ctime) was not renamed; this saves a look at the directory.
+// A file that was not changed since it was written (ctime) was not renamed; this saves a look at the directories.
 std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
   const auto stat = fs.Stat(data_path, /*follow=*/false);
-  if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0 || TellsFilesApart(stat->birth_ns) ||
-      stat->ctime_ns == stat->mtime_ns) {
-    return std::nullopt;
-  }
+  if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0 || stat->ctime_ns == stat->mtime_ns) return std::nullopt;
+  std::vector<FormerName> names = CommittedAs(fs, data_path, *stat, "", Within::kDirectory);
+  for (FormerName& moved : MovedFrom(fs, data_path, *stat, key)) names.push_back(std::move(moved));
   std::optional<std::string> name;
-  for (const FormerName& one : CommittedAs(fs, data_path, *stat, "", Within::kDirectory)) {
+  for (const FormerName& one : names) {
     const std::string owner = OwnerOf(one.sidecar);
     if (owner.empty()) continue;
     if (fs.Stat(owner, /*follow=*/false).ok()) {
@@ -604,8 +720,8 @@ void AddToReach(FileSystem& fs, const std::string& directory) {
   fs.Memo<Around>().AddToReach(RealDirectory(fs, directory));
 }
 
-void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories) {
-  fs.Memo<Around>().AddToReach(std::move(directories));
+void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories, Reach which) {
+  fs.Memo<Around>().AddToReach(std::move(directories), which);
 }
 
 // A sidecar that has kept its name is still found for the file. A new sidecar, a record of a set, or a set that has the file

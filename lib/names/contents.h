@@ -54,12 +54,16 @@ enum class Holders {
 struct Holder {
   std::string path;
   bool proven = false;  ///< it has the committed content; else it may be the file, damaged since (kAll)
+  bool committed = false;  ///< not proven: it has a sidecar of its own that was made after the damage
 };
 /// Finds a file other than `except` (a path) that has the content that `sidecar` committed, and not the content of its own
 /// sidecar. If `sidecar` is lost, nothing proves this content any more. Examines the first 256 files of the committed size
-/// beside the sidecar, and those in reach. nullopt if there is none.
+/// beside the sidecar, and those in reach. If no file has the content: with kAll, finds one with the committed size and mtime
+/// that may be the file, damaged since, even if its own sidecar proves what it has now. nullopt if there is none.
 std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
                                  Holders which);
+/// True if a file in reach other than `except` has the content that `sidecar` committed.
+bool IsHeldByAnother(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
 /// If a usable sidecar of another name proves the content of `data_path` (FindProver), remembers it as the sidecar of this
 /// file. Goes on with the file that loses this sidecar, because files may have been swapped or rotated. Returns true if it
 /// remembered anything; then FindSidecar and Rehome of this process use it. Call it for a file that differs from the sidecar
@@ -87,9 +91,10 @@ enum class Within { kDirectory, kReach };
 /// file, or also in reach on its file system. If there is one, the file was renamed. Births are compared if they are known.
 std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
                                     Within within);
-/// For a file without a sidecar, on file systems without births: finds its name at its commit, if it was renamed and damaged
-/// since. That is so if a sidecar of another name was committed for its inode, size and mtime, no file of that
-/// name has the committed content, and this file has not either. Otherwise nullopt.
+/// For a file without a sidecar: finds its name at its commit, if it was renamed or moved to another directory, and damaged.
+/// That is so if a sidecar of another name, beside it or in a directory that the command names, was committed for its inode,
+/// size and mtime, no file of that name has the committed content, and this file has not either. Half of the blocks count like
+/// the inode, if the sidecar is in another directory. Otherwise nullopt.
 std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key);
 /// Remembers that `sidecar` is proven to be that of the file `name`. Both are names in `directory`.
 void RememberProven(FileSystem& fs, const std::string& directory, const std::string& name, const std::string& sidecar);
@@ -100,10 +105,11 @@ std::optional<std::string> ProvenHome(FileSystem& fs, const std::string& directo
 
 /// Adds a directory to the reach of FindProver. ResolvePath calls it for all datasets that it finds.
 void AddToReach(FileSystem& fs, const std::string& directory);
-/// Adds more directories to the reach. `directories` is called at most once: when the first file differs from its sidecar.
-/// Missing directories are skipped. Thread-safe.
-void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories);
-
+/// Directories that the command names, or that lzy only knows of (the catalogue).
+enum class Reach { kNamed, kKnown };
+/// Adds more directories to the reach. `directories` is called at most once: when the first file differs from its sidecar, or
+/// with kNamed when a file without a sidecar may have been moved. Missing directories are skipped. Thread-safe.
+void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories, Reach which);
 
 /// Paths of the committed sidecars in reach, in other directories than `here`, including those that were set aside.
 std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here);

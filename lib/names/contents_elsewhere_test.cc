@@ -67,5 +67,60 @@ TEST_F(ElsewhereTest, AFileIsKnownByTheSidecarThatItLeftInAnotherDirectory) {
   EXPECT_THAT(FormerNames("b/f", Within::kReach), IsEmpty());
 }
 
+// A member of three blocks moves to another directory, without its sidecar, and rots in one block.
+class RottenElsewhereTest : public ElsewhereTest {
+ protected:
+  RottenElsewhereTest() : good_(fs_.At("a/s.1").bytes) {
+    Move("a/s.1", "b/f", /*also_sidecar=*/false);
+    fs_.At("b/f").bytes[700] ^= 1;
+  }
+  std::optional<Holder> WhoNeeds() { return FindHolder(fs_, "a/.LZY.s.1", "a/s.1", nullptr, Holders::kAll); }
+  void Commit(const std::string& path) {
+    ProtectRequest request;
+    request.force = true;
+    ASSERT_OK(Protect(Context{fs_, *self_, options_}, {DatasetKind::kShared, path, {}}, request).status);
+  }
+
+  const std::vector<std::uint8_t> good_;
+};
+
+TEST_F(RottenElsewhereTest, AMovedFileIsKnownByItsInodeOrByHalfOfItsBlocks) {
+  EXPECT_EQ(RottenAs(fs_, "b/f", nullptr), "a/s.1");
+  fs_.At("b/f").stat.device = 8;
+  EXPECT_EQ(RottenAs(fs_, "b/f", nullptr), "a/s.1");
+  fs_.At("b/f").bytes[100] ^= 1;
+  EXPECT_EQ(RottenAs(fs_, "b/f", nullptr), std::nullopt);
+}
+
+TEST_F(RottenElsewhereTest, AWholeOrEditedFileIsNoRottenOne) {
+  fs_.At("b/f").bytes = good_;
+  EXPECT_EQ(RottenAs(fs_, "b/f", nullptr), std::nullopt);
+  fs_.At("b/f").bytes[700] ^= 1;
+  fs_.At("b/f").stat.mtime_ns += 1;
+  EXPECT_EQ(RottenAs(fs_, "b/f", nullptr), std::nullopt);
+}
+
+TEST_F(RottenElsewhereTest, TheSidecarIsNeededAfterTheRotWasCommitted) {
+  Commit("b/f");
+  const auto needs = WhoNeeds();
+  ASSERT_TRUE(needs.has_value());
+  EXPECT_EQ(needs->path, "b/f");
+  EXPECT_TRUE(needs->committed);
+  EXPECT_FALSE(IsHeldByAnother(fs_, "a/.LZY.s.1", "a/s.1", nullptr));
+  // Not if the content is elsewhere, with a proof.
+  fs_.Put("a/copy", good_, kFirstMtime);
+  Commit("a/copy");
+  EXPECT_TRUE(IsHeldByAnother(fs_, "a/.LZY.s.1", "a/s.1", nullptr));
+  EXPECT_FALSE(WhoNeeds().has_value());
+}
+
+TEST_F(RottenElsewhereTest, TheSidecarIsNotNeededForOtherFilesOfEqualSizeAndTime) {
+  auto& other = fs_.At("b/f");
+  other.bytes = RandomBytes(rng_, 1400);
+  other.stat.inode += 1000;
+  Commit("b/f");
+  EXPECT_FALSE(WhoNeeds().has_value());
+}
+
 }  // namespace
 }  // namespace lzy::testing

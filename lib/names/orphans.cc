@@ -100,7 +100,7 @@ class OrphanFinder {
     } else if (IsSuperseded(directory, *peek)) {
       AddKept(path, "a newer commit of the same file has another sidecar", WhileLocked(path));
     } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kAll)) {
-      AddKept(path, reason, (needs->proven ? "it proves what this file holds: " : "it may be of this file, which was moved or renamed, and is damaged: ") + ShellQuote(needs->path));
+      AddKept(path, reason, WhyNeeded(*needs));
     } else if (peek->members == 0 || !SetNeeds(*peek, directory.PathOf(owner))) {
       if ((!replaced || peek->members == 0) && HasAllOfItsGroup(path)) {
         AddKept(path, replaced ? "its file was replaced by one that has another sidecar, but can be rebuilt from it"
@@ -112,6 +112,15 @@ class OrphanFinder {
         AddKept(path, reason, WhileLocked(path));
       }
     }
+  }
+
+  // Why a sidecar without a file is kept for this one.
+  static std::string WhyNeeded(const Holder& file) {
+    const char* const why = file.proven      ? "it proves what this file holds: "
+                            : file.committed ? "no file holds what it proves, and only it can give that back to this file, which may have been "
+                                               "damaged and committed since: "
+                                             : "it may be of this file, which was moved or renamed, and is damaged: ";
+    return why + ShellQuote(file.path);
   }
 
   /// A file in another place with the content of a member of the set. Then the set was moved or renamed, and has parity in
@@ -139,7 +148,7 @@ class OrphanFinder {
     if (holds_something && peek->members > 0 && !IsSuperseded(directory, *peek)) return;
     if (const auto file = holds_something ? FindHolder(fs_, path, "", nullptr, Holders::kAll) : std::nullopt) {
       AddKept(path, "it was set aside", file->proven ? "to give it to the file that it proves: lzy-protect " + ShellQuote(file->path)
-                                                     : "it may be of this file, which was moved or renamed, and is damaged: " + ShellQuote(file->path));
+                                                     : WhyNeeded(*file));
       return;
     }
     if (holds_something && HasAllOfItsGroup(path)) {

@@ -214,7 +214,8 @@ Status AgreeOnMembers(FileSystem& fs, Survey& survey, Communicator& comm, Resolv
 }
 
 /// Sidecars in these directories may prove the content of a file (names/contents).
-void NoteReach(FileSystem& fs, const std::vector<DatasetRef>& datasets) {
+void NoteReach(FileSystem& fs, const Survey& survey, const std::vector<DatasetRef>& datasets) {
+  for (const std::string& directory : survey.bereft()) AddToReach(fs, directory);
   for (const DatasetRef& dataset : datasets) {
     if (dataset.kind == DatasetKind::kShared) AddToReach(fs, DirectoryOf(dataset.path));
     for (const auto& [rank, path] : dataset.members) AddToReach(fs, DirectoryOf(path));
@@ -267,7 +268,7 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   LZY_RETURN_IF_ERROR(AgreeOnMembers(fs, survey, comm, what, companions.leads(), datasets, found.troubles));
   LZY_RETURN_IF_ERROR(DropDoubles(fs, comm, companions.leads(), datasets));
   LZY_RETURN_IF_ERROR(ShareMembers(comm, companions, datasets));
-  NoteReach(fs, datasets);
+  NoteReach(fs, survey, datasets);
   if (troubles == nullptr && !found.troubles.empty()) return found.troubles.front();
   if (troubles != nullptr) troubles->insert(troubles->end(), found.troubles.begin(), found.troubles.end());
   return datasets;

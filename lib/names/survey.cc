@@ -319,7 +319,10 @@ Status Survey::AddDirectory(const std::string& given) {
       }
       return;
     }
-    for (const std::string& name : **directory.Names()) {
+    const std::set<std::string>& names = **directory.Names();
+    const auto is_alone = [&](const std::string& name) { return DataPathOf(name) && !names.contains(*DataPathOf(name)); };
+    if (std::ranges::any_of(names, is_alone)) bereft_.insert(directory.PathOf(""));
+    for (const std::string& name : names) {
       const auto stat = fs_.Stat(directory.PathOf(name), /*follow=*/false);
       const bool regular = stat.ok() && stat->type == FileStat::Type::kRegular;
       if (regular && !name.starts_with('.')) AddFile(directory.PathOf(name));

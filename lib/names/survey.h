@@ -73,6 +73,8 @@ class Survey {
   /// True if PATH leads to more of the set than leftovers of an older version.
   bool IsMeant(const std::string& pattern, const SetVersion& newest) const;
 
+  /// With kProtectable: directories below PATH that have sidecars without the file of their name. Its file may have been moved.
+  const std::set<std::string>& bereft() const { return bereft_; }
   /// Calls `visit` for `path` and each directory below it, after Names() was listed. Does not follow links to directories.
   /// `hidden`: also visits directories whose names begin with a dot. Directories below `path` that cannot be listed are
   /// added to troubles(); the Status is that of `path` itself.
@@ -156,6 +158,7 @@ class Survey {
   // Those of them that PATH names, or that have a member which cannot be of an older version.
   std::set<std::string> meant_;
   bool by_pattern_ = false;  // PATH is a pattern
+  std::set<std::string> bereft_;
   // By pattern: members that PATH led to, and the results of MembersOf.
   std::map<std::string, std::map<std::uint32_t, Member>> named_members_;
   std::map<std::string, std::map<std::uint32_t, Member>> surveyed_;

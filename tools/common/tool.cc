@@ -498,8 +498,8 @@ int ToolRun::Run() {
     });
   }
   // Files that are proven elsewhere must not be overwritten, even if the command names only one dataset.
-  if (keeps_books) AddToReach(*fs_, [this] { return DirectoriesInCatalog(options_); });
-  if (arguments_.paths.size() > 1) AddToReach(*fs_, [this] { return DirectoriesOf(*fs_, arguments_.paths); });
+  if (keeps_books) AddToReach(*fs_, [this] { return DirectoriesInCatalog(options_); }, Reach::kKnown);
+  if (arguments_.paths.size() > 1) AddToReach(*fs_, [this] { return DirectoriesOf(*fs_, arguments_.paths); }, Reach::kNamed);
   if (tool_.run) {
     tool_.run(*this);
   } else if (tool_.arrange) {
