@@ -26,6 +26,7 @@ Status FileSet::OpenOutputs() {
     FileJob& job = member.job;
     Sidecar* out = member.file->sidecar.get();
     if (incremental_) {
+      LZY_RETURN_IF_ERROR(out->Separate());
       job.old_parity = &out->contents().parity_tree;
     } else {
       LZY_ASSIGN_OR_RETURN(const std::string path, FreshPath(member.file->path));

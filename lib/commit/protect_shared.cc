@@ -203,19 +203,27 @@ class SharedFile : public Protector {
     return Status::Ok();
   }
 
-  // If a part is lost, all parity must be made again.
+  // If a part is lost, all parity must be made again. So it must if another name leads to a part: the sidecar of a snapshot may need
+  // it as it is.
   bool OpenInPlace(const FileView& file) {
     if (!parted()) return true;
     if (!owns_parts_) return false;
     auto parts = OpenParts(context_.fs, *file.sidecar, file.part_paths, /*write=*/true);
-    if (parts.ok()) parity_file_ = std::move(parts).value();
-    return parts.ok();
+    if (!parts.ok()) return false;
+    for (std::size_t d = 0; d < file.part_paths.size(); ++d) {
+      File* const part = (*parts)->part(d);
+      const auto stat = part != nullptr ? part->Stat() : Result<FileStat>(Code::kNotFound, file.part_paths[d]);
+      if (!stat.ok() || stat->links > 1) return false;
+    }
+    parity_file_ = std::move(parts).value();
+    return true;
   }
 
   // Rank 0 creates the file of a new sidecar. Every rank opens the file for parity itself, so ranks can write at the same
   // time without MPI.
   Status OpenOutput(FileView& file) {
     if (incremental_) {
+      LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return comm_.rank() == 0 ? file.sidecar->Separate() : Status::Ok(); }));
       out_path_ = file.sidecar_path;
       part_paths_ = file.part_paths;
       job_.parity_base = file.parity_base;

@@ -185,6 +185,7 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
     if (locked.ok() && named) {
       // Load under the lock, so that nothing is out of date.
       auto sidecar = LoadSound(file);
+      if (sidecar.ok()) (*sidecar)->MayReplaceFileIn(fs);
       if (sidecar.ok() && data != nullptr) (void)NarrowAccess((*sidecar)->file(), *data);
       const bool ruined = IsRuined(sidecar.status());
       const bool kept = ruined || sidecar.status().code() == Code::kUnreadable;

@@ -61,7 +61,9 @@ Result<std::unique_ptr<Sidecar>> LoadPrepared(FileSystem& fs, FileView& file, co
   if (!write) return Sidecar::Load(fs, path, OpenMode::kRead, /*accept_prepared=*/true);
   if (file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
   if (!file.held) return {Code::kNotFound, path};
-  return Sidecar::Load(std::move(file.held), OpenMode::kReadWrite, /*accept_prepared=*/true);
+  auto sidecar = Sidecar::Load(std::move(file.held), OpenMode::kReadWrite, /*accept_prepared=*/true);
+  if (sidecar.ok()) (*sidecar)->MayReplaceFileIn(fs);
+  return sidecar;
 }
 
 // Copies the intent of the previous generation into the new sidecar. A process that did not see the new one may have set it

@@ -303,6 +303,7 @@ struct Scenario {
   void (PowerLossTest::*check)(bool returned);
   bool in_directories = false;
   bool compact = false;  ///< small files have sidecars of the compact form
+  bool with_snapshot = false;  ///< the sidecars have second names (hard links)
 };
 
 void PrintTo(const Scenario& scenario, std::ostream* out) {
@@ -317,12 +318,17 @@ class PowerLossStates : public PowerLossTest, public ::testing::WithParamInterfa
 
  protected:
   CheckFn CheckOfScenario() {
-    return [this](bool returned) { (this->*GetParam().check)(returned); };
+    return [this](bool returned) {
+      ExpectSnapshotIsAsItWas();
+      (this->*GetParam().check)(returned);
+      ExpectSnapshotIsAsItWas();
+    };
   }
   void Run(std::uint64_t runs, const std::function<void()>& look) {
     const std::uint64_t seed = SeedOf(42);
     if (GetParam().in_directories) UseDirectories();
     options_.compact = GetParam().compact;
+    with_snapshot_ = GetParam().with_snapshot;
     for (std::uint64_t i = 0; i < runs; ++i) {
       SCOPED_TRACE(fmt::format("LZY_TEST_SEED={}", seed + i));
       rng_.seed(seed + i);
@@ -356,6 +362,10 @@ const Scenario PowerLossStates::all[] = {
     {"Repair", [](PowerLossStates& t) { t.RecordRepair(0); }, &PowerLossTest::AfterMending},
     {"RepairOfASet", [](PowerLossStates& t) { t.RecordRepair(4); }, &PowerLossTest::AfterMending},
     {"RestoreOfASet", [](PowerLossStates& t) { t.RecordRestore(4); }, &PowerLossTest::AfterMending},
+    {"EpochsWithASnapshot", [](PowerLossStates& t) { t.RecordEpoch(0, false, 2); }, &PowerLossTest::AfterCommit, false, false, true},
+    {"EpochOfASetWithASnapshot", [](PowerLossStates& t) { t.RecordEpoch(3, false); }, &PowerLossTest::AfterCommit, false, false, true},
+    {"RepairWithASnapshot", [](PowerLossStates& t) { t.RecordRepair(0); }, &PowerLossTest::AfterMending, false, false, true},
+    {"RepairOfASetWithASnapshot", [](PowerLossStates& t) { t.RecordRepair(4); }, &PowerLossTest::AfterMending, false, false, true},
 };
 
 std::vector<Scenario> PowerLossStates::InBothForms() {

@@ -10,6 +10,7 @@
 #include "dataset/seen_late.h"
 #include "encode/rebuild.h"
 #include "mend/mender.h"
+#include "mend/other_names.h"
 #include "mend/replica.h"
 #include "rows/retry.h"
 #include "names/peek.h"
@@ -130,6 +131,7 @@ Status Mender::OpenEnsemble(std::size_t e) {
     const bool writes = Writer(ensemble.files[f]) && (plan.data_in_place || plan.cut_tail);
     return writes ? context_.fs.Open(ensemble.files[f].path, OpenMode::kReadWrite, /*follow=*/shared()).status() : Status::Ok();
   }));
+  LZY_RETURN_IF_ERROR(AskOtherNames(ensemble, e));
   LZY_RETURN_IF_ERROR(ForEachFile(ensemble, [&](std::uint32_t f) {
     return Mine(ensemble.files[f]) && mends_[e][f].plan->any() ? OpenOutputs(ensemble, e, f) : Status::Ok();
   }));
@@ -162,7 +164,8 @@ Status Mender::OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   if (!Writer(file)) return Status::Ok();
   if (mend.plan->rehash_parity) KeepKnownLeaves(*file.parity_tree(), mend);
   LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
-  if (NeedsOwn(file, *mend.plan)) LZY_RETURN_IF_ERROR(MakeOwn(file, mend));
+  if (file.sidecar && !mend.plan->rebuild_sidecar) LZY_RETURN_IF_ERROR(file.sidecar->Separate());
+  if (NeedsOwn(file, mend)) LZY_RETURN_IF_ERROR(MakeOwn(file, mend));
   LZY_RETURN_IF_ERROR(OpenDataOutput(file, mend, ensemble.layout->file_size(f)));
   LZY_RETURN_IF_ERROR(OpenParityOutput(ensemble, f, mend));
   // If edits stay, the intent of a repair would turn them into damage. It would do the same to what a program writes in an
@@ -196,7 +199,30 @@ Status Mender::MakeWayFor(const FileView& file) {
   return context_.fs.MakeDirectories(DirectoryOf(file.path));
 }
 
-bool Mender::NeedsOwn(const FileView& file, const FilePlan& plan) const {
+// Links and plans are the same on all ranks.
+Status Mender::AskOtherNames(Ensemble& ensemble, std::size_t e) {
+  const auto asked = [&](std::uint32_t f) {
+    const FilePlan& plan = *mends_[e][f].plan;
+    return ensemble.files[f].present && ensemble.files[f].stat.links > 1 && (plan.data_in_place || plan.cut_tail);
+  };
+  LZY_RETURN_IF_ERROR(ForEachFile(ensemble, [&](std::uint32_t f) -> Status {
+    const FileView& file = ensemble.files[f];
+    if (!Writer(file) || !asked(f) || file.data_tree() == nullptr) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(file.path));
+    FileMend& mend = mends_[e][f];
+    mend.differs = SidecarThatDiffers(context_.fs, real, file.stat,
+                                      {mend.plan->changed, ensemble.layout->file_size(f), ensemble.layout->block_size(), *file.data_tree()});
+    if (mend.differs.empty()) return Status::Ok();
+    warnings_.push_back(fmt::format("{}: it has other names, and '{}' was committed with other content. So only this name has the repaired "
+                                    "content now, in a file of its own", file.path, mend.differs));
+    return Status::Ok();
+  }));
+  return shared() && asked(0) ? BroadcastRecord(comm_, mends_[e][0].differs) : Status::Ok();
+}
+
+bool Mender::NeedsOwn(const FileView& file, const FileMend& mend) const {
+  const FilePlan& plan = *mend.plan;
+  if (!mend.differs.empty()) return true;
   if (!file.present || !(plan.data_in_place || plan.cut_tail)) return false;
   const Identity& identity = file.identity;
   // Nothing proves what is behind the end of a file without a sidecar.
@@ -329,7 +355,7 @@ Status Mender::OpenSharedOutputs(Ensemble& ensemble, std::size_t e) {
   if (mend.plan->data_in_place || mend.plan->cut_tail) LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, theirs));
   return AgreeOn(comm_, [&]() -> Status {
     if (comm_.rank() == 0 || !mend.plan->any()) return Status::Ok();
-    if (NeedsOwn(file, *mend.plan)) {
+    if (NeedsOwn(file, mend)) {
       LZY_ASSIGN_OR_RETURN(const FileStat mine, file.data->StatAtOpening());
       const bool by_inode = mine.inode == file.stat.inode;  // file.stat is that of rank 0
       LZY_ASSIGN_OR_RETURN(file.data, OpenSame(context_.fs, mend.target, theirs, by_inode, OpenMode::kReadWrite));

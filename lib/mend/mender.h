@@ -33,6 +33,7 @@ struct FileMend {
   ScratchMaker scratch;
   std::unique_ptr<File> new_data;
   std::unique_ptr<Sidecar> new_sidecar;
+  std::string differs;      // the sidecar of another name of the file, which needs other content (SidecarThatDiffers)
   bool sets_aside = false;  // another sidecar has the name of the new one, and gets a temporary name
   std::unique_ptr<File> own_handle;  // shared file: this rank's handle for writing parity
   MendOutputs own;  // the outputs, if this rank has the file open itself
@@ -110,10 +111,13 @@ class Mender {
   Result<std::optional<Kept>> WhyToKeep(const FileView& file, const FileMend& mend) const;
   Status Keep(const Kept& kept, const FileView& file, const FileMend& mend, std::vector<std::string>& warnings) const;
 
-  /// True if the name of the file must lead to a copy before blocks are written (MakeOwn). With force: if another dataset
+  /// Fills in FileMend::differs of the files of an ensemble that will be written in place. Collective.
+  Status AskOtherNames(Ensemble& ensemble, std::size_t e);
+  /// True if the name of the file must lead to a copy before blocks are written (MakeOwn): if the sidecar of another name of the
+  /// file needs other content (FileMend::differs). With force: if another dataset
   /// committed its present content, or if other names lead to it. Without force: if somebody may have put it
   /// there (MayBeWanted), or if it has no sidecar and would be cut.
-  bool NeedsOwn(const FileView& file, const FilePlan& plan) const;
+  bool NeedsOwn(const FileView& file, const FileMend& mend) const;
   /// Gives the name of the file to a copy of it. The original stays under its other names, or is kept under a new name.
   Status MakeOwn(FileView& file, FileMend& mend);
   Status MakeCopy(const FileView& file, const std::string& temporary);

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "sidecar/names.h"
+#include "sidecar/own_file.h"
 
 namespace lzy {
 namespace {
@@ -94,6 +95,24 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Renew(std::unique_ptr<File> part, cons
   sidecar->fresh_ = true;
   LZY_RETURN_IF_ERROR(sidecar->PlanExtents(shape, least_spacing));
   return sidecar;
+}
+
+// The trees may still read pages of the other file, which nobody changes: they are those of the loaded generation.
+Status Sidecar::Separate() {
+  if (fresh_ || fs_ == nullptr || names_ == Names::kOne) return Status::Ok();
+  if (names_ == Names::kUnknown) {
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, file_->Stat());
+    if (stat.links <= 1) {
+      names_ = Names::kOne;
+      return Status::Ok();
+    }
+    LZY_ASSIGN_OR_RETURN(file_, MakeOwnFile(*fs_, *file_));
+    names_ = Names::kReplaced;
+    synced_ = true;
+  }
+  LZY_RETURN_IF_ERROR(fs_->SyncDirectory(DirectoryOf(path())));
+  names_ = Names::kOne;
+  return Status::Ok();
 }
 
 void Sidecar::StandIn() {
@@ -254,6 +273,7 @@ void Sidecar::Adopt(SidecarContents contents) {
 // that must stay valid. The same generation again heals the copies: it changes no contents, so there is nothing to decide,
 // and the order of WriteOtherCopies keeps one copy whole.
 Status Sidecar::WriteAll(SidecarContents next) {
+  LZY_RETURN_IF_ERROR(Separate());
   const bool counts_already = !fresh_ && next.superblock.generation == generation();
   if (!fresh_ && !counts_already) {
     LZY_RETURN_IF_ERROR(Prepare(std::move(next)));
@@ -272,12 +292,14 @@ Status Sidecar::Prepare(SidecarContents next) {
   if (contents_.superblock.compact) {
     return {Code::kInternal, fmt::format("{}: a compact sidecar takes no commit in place", path())};
   }
+  LZY_RETURN_IF_ERROR(Separate());
   LZY_RETURN_IF_ERROR(WriteOtherCopies(next, SidecarState::kPrepared));
   prepared_ = std::move(next);
   return Status::Ok();
 }
 
 Status Sidecar::CompletePrepared() {
+  LZY_RETURN_IF_ERROR(Separate());
   // The loaded copy 0 is of the previous generation, so its place in the new one is planned as Prepare would have done.
   LZY_RETURN_IF_ERROR(PlanFirstCopy());
   prepared_ = contents_;
@@ -383,6 +405,7 @@ Status Sidecar::ClearIntent() {
 
 // In memory the new intent counts only if it is durable. If not, the caller must not let anybody write.
 Status Sidecar::PutIntent(std::optional<Intent> intent) {
+  LZY_RETURN_IF_ERROR(Separate());
   std::optional<Intent> before = std::exchange(intent_, std::move(intent));
   if (fresh_) return Status::Ok();
   Status written = WriteIntentPages();

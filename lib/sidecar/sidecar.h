@@ -8,7 +8,8 @@
 // Invariants kept by every method that writes:
 //  - once the first commit has succeeded, one copy of the metadata is whole and durable at any moment;
 //  - no copy is overwritten before another one is known to be whole and durable;
-//  - an intent that was returned as set is durable.
+//  - an intent that was returned as set is durable;
+//  - if other names lead to the file (hard links), they keep the file as it was (Separate).
 
 #include <cstdint>
 #include <map>
@@ -94,6 +95,13 @@ class Sidecar {
   /// Call this after loading a part whose metadata replace those of the lost sidecar. damage() then reports that the
   /// sidecar is lost. Do not write with this object.
   void StandIn();
+
+  /// Where a file of its own can be made, see Separate. Load(fs, …) does it.
+  void MayReplaceFileIn(FileSystem& fs) { fs_ = &fs; }
+  /// If several names lead to the file, such as in a snapshot by `cp -al`: gives this name a copy, with the lock, which this
+  /// object then uses instead. All methods that write do this first. Call it before you write to file(), and before other
+  /// processes open the file by its name. Does nothing to a fresh sidecar. file() may be another object afterwards.
+  Status Separate();
 
   const SidecarContents& contents() const { return contents_; }
   const std::string& path() const { return file_->path(); }
@@ -211,6 +219,9 @@ class Sidecar {
   Status CutToLength();
 
   std::shared_ptr<File> file_;
+  FileSystem* fs_ = nullptr;
+  enum class Names { kUnknown, kReplaced, kOne };
+  Names names_ = Names::kUnknown;  // kReplaced: file_ is a copy, and the directory is not synced yet
   std::uint64_t size_ = 0;
   // Created or renewed here and not written yet, so it has no valid contents that must be kept.
   bool fresh_ = false;

@@ -201,7 +201,9 @@ Result<std::shared_ptr<File>> OpenSidecar(FileSystem& fs, const std::string& pat
 Result<std::unique_ptr<Sidecar>> Sidecar::Load(FileSystem& fs, const std::string& path, OpenMode mode,
                                                bool accept_prepared) {
   LZY_ASSIGN_OR_RETURN(std::shared_ptr<File> file, OpenSidecar(fs, path, mode));
-  return Load(std::move(file), mode, accept_prepared);
+  auto sidecar = Load(std::move(file), mode, accept_prepared);
+  if (sidecar.ok()) (*sidecar)->MayReplaceFileIn(fs);
+  return sidecar;
 }
 
 Result<std::unique_ptr<Sidecar>> Sidecar::LoadPaged(FileSystem& fs, const std::string& path) {

@@ -1,5 +1,5 @@
-"""Content that only the parity of a file could still give back, and that was lost because a copy of the rotten file was protected, or
-because the rotten file was moved. Each as the command lines that did it."""
+"""Content that only the parity of a file could still give back, and that was lost because a copy of the rotten file was protected,
+because the rotten file was moved, or because a snapshot shared its sidecar. Each as the command lines that did it."""
 
 import os
 import unittest
@@ -167,6 +167,82 @@ class MovedAway(Rotten):
         world.protect("d1 d2")
         world.must("rm d1/f && lzy-info --prune .")
         self.assertNotIn("d1/.LZY.f", world.superblocks())
+
+
+class Linked(Rotten):
+    """A snapshot by cp -al keeps its sidecars as they were, whatever is written in the tree."""
+
+    def state(self, change, names=("f",), words="tree"):
+        world = self.world
+        self.files([f"tree/{name}" for name in names], self.SIZE, LONG_AGO)
+        world.protect(words)
+        world.must("cp -al tree snap")
+        was = {path: world.read(path) for path in world.superblocks() if path.startswith("snap")}
+        world.must(change)
+        return was
+
+    def snapshot_stays(self, was, *commands):
+        world = self.world
+        for command in commands:
+            world.run(command)
+        self.assertEqual({path: world.read(path) for path in was}, was, world.story())
+        for path in was:
+            self.assertNotEqual(os.stat(world.path(path)).st_ino, os.stat(world.path(path.replace("snap", "tree"))).st_ino)
+        self.assertEqual([name for name in os.listdir(world.path("tree")) if name.startswith((".LZY-new", ".LZY-tmp"))], [])
+        self.intact("lzy-verify snap", "lzy-verify tree")
+
+    def test_when_times_are_recorded(self):
+        self.snapshot_stays(self.state("cp tree/f t && mv t tree/f"), "lzy-verify --repair tree")
+
+    def test_when_an_identity_is_recorded(self):
+        self.snapshot_stays(self.state("cp -p tree/f t && mv t tree/f && touch -d '1 hour ago' tree/f"), "lzy-restore tree")
+
+    def test_when_access_is_committed_in_place(self):
+        self.snapshot_stays(self.state("cp -p tree/f t && mv t tree/f && lzy-verify -q --repair tree; chmod 600 tree/f"), "lzy-protect tree")
+
+    def test_when_an_edit_is_committed(self):
+        self.snapshot_stays(self.state("head -c 1000 tree/f > t && mv t tree/f"), "lzy-protect tree")
+
+    def test_when_a_set_is_written(self):
+        names = [f"s.{rank}" for rank in range(4)]
+        was = self.state("for i in 0 1 2 3; do cp tree/s.$i t && mv t tree/s.$i; done", names, "'tree/s.%r'")
+        self.snapshot_stays(was, "lzy-verify --repair 'tree/s.%r'", "chmod 600 tree/s.1", "lzy-protect 'tree/s.%r'")
+
+    def test_when_metadata_are_healed(self):
+        world = self.world
+        self.state("true")
+        world.flip("tree/.LZY.f", 200, 4)  # and so in the snapshot
+        before = world.read("snap/.LZY.f")
+        world.must("lzy-verify --repair tree")
+        self.assertEqual(world.read("snap/.LZY.f"), before)
+        self.judge("lzy-verify snap", "lzy-verify --repair snap", "lzy-verify snap", codes=[1, 0, 0])
+
+    def test_nothing_is_copied_for_a_command_that_writes_nothing(self):
+        world = self.world
+        self.state("true")
+        self.intact("lzy-protect tree", "lzy-verify --repair tree snap", "lzy-restore tree")
+        self.assertEqual(os.stat(world.path("tree/.LZY.f")).st_nlink, 2)
+
+    def test_a_repair_does_not_undo_what_another_name_committed(self):
+        world = self.world
+        self.state("true")
+        old, stat = world.read("tree/f"), os.stat(world.path("tree/f"))
+        new = old[:70_000] + b"an edit" + old[70_007:]
+        world.write("tree/f", new, stat.st_mtime_ns)
+        world.must("lzy-protect --force tree/f")
+        for command in ("lzy-verify --repair snap tree", "lzy-verify --repair --force snap"):
+            world.run(command)
+        self.assertEqual(world.read("tree/f"), new)
+        self.intact("lzy-verify tree")
+
+    def test_a_repair_for_all_names_stays_one_file(self):
+        world = self.world
+        self.state("true")
+        good, _ = self.rot("tree/f")
+        world.must("lzy-verify --repair tree snap")
+        self.assertEqual({world.files()[path] for path in ("tree/f", "snap/f")}, {good})
+        self.assertEqual(os.stat(world.path("tree/f")).st_nlink, 2)
+        self.intact("lzy-verify snap", "lzy-verify tree")
 
 
 if __name__ == "__main__":

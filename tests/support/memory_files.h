@@ -58,6 +58,8 @@ class MemoryFileSystem final : public FileSystem {
   bool whole_seconds = false;
   /// As most network file systems and FUSE: nothing tells when a file was made.
   bool without_births = false;
+  /// MakeHardLink works. It is not recorded: make links before.
+  bool hard_links = false;
   /// What would make a file larger fails, as with the limit that every file system has.
   std::uint64_t largest_file = 1u << 30;
 
@@ -96,8 +98,11 @@ class MemoryFileSystem final : public FileSystem {
   void Restore(const std::map<std::string, Node>& copy) {
     ForgetMemos();
     nodes_.clear();
+    std::map<std::uint64_t, std::shared_ptr<Node>> linked;  // by inode
     for (const auto& [path, node] : copy) {
-      nodes_[path] = std::make_shared<Node>(node);
+      auto& known = linked[node.stat.links > 1 ? node.stat.inode : 0];
+      if (node.stat.links == 1 || !known) known = std::make_shared<Node>(node);
+      nodes_[path] = known;
       nodes_[path]->locked = false;
     }
   }
@@ -140,6 +145,7 @@ class MemoryFileSystem final : public FileSystem {
     if (at == nodes_.end()) return Absent(from);
     auto node = at->second;
     nodes_.erase(at);
+    if (nodes_[to]) --nodes_[to]->stat.links;
     nodes_[to] = node;
     ++node->stat.ctime_ns;
     Record({.kind = StorageOp::Kind::kRename, .path = from, .to = to}, node.get());
@@ -165,7 +171,17 @@ class MemoryFileSystem final : public FileSystem {
     std::lock_guard lock(mutex_);
     if (nodes_.count(path) == 0) return Absent(path);
     Record({.kind = StorageOp::Kind::kRemove, .path = path}, nodes_[path].get());
+    --nodes_[path]->stat.links;
     nodes_.erase(path);
+    return Status::Ok();
+  }
+  Status MakeHardLink(const std::string& of, const std::string& path) override {
+    if (!hard_links) return FileSystem::MakeHardLink(of, path);
+    std::lock_guard lock(mutex_);
+    if (nodes_.count(of) == 0) return Absent(of);
+    nodes_[path] = nodes_[of];
+    ++nodes_[of]->stat.links;
+    ++nodes_[of]->stat.ctime_ns;
     return Status::Ok();
   }
   Status SyncDirectory(const std::string& path) override {

@@ -81,6 +81,23 @@ class PowerLossFixture : public MemoryDatasetTest {
     const DatasetReport made = Protect(Here(), ref_, {});
     ASSERT_OK(made.status);
     NoteVersion(made);
+    if (with_snapshot_) TakeSnapshot();
+  }
+  /// The sidecars get second names in another directory, as by `cp -al`.
+  void TakeSnapshot() {
+    fs_.hard_links = true;
+    snapshot_.clear();
+    for (const std::string& path : paths_) {
+      const std::string sidecar = *SidecarPath(path), second = "/snapshot/" + BaseNameOf(sidecar);
+      ASSERT_OK(fs_.MakeHardLink(sidecar, second));
+      snapshot_[second] = fs_.At(second).bytes;
+    }
+  }
+  void ExpectSnapshotIsAsItWas() {
+    for (const auto& [path, bytes] : snapshot_) {
+      ASSERT_TRUE(fs_.Has(path)) << path;
+      EXPECT_TRUE(fs_.At(path).bytes == bytes) << path << " was changed";
+    }
   }
   void NoteVersion(const DatasetReport& report) { versions_[report.root.bytes] = Present(); }
   Contents Present() const {
@@ -225,6 +242,8 @@ class PowerLossFixture : public MemoryDatasetTest {
   std::int64_t clock_ = kPast;
   std::map<std::array<std::uint8_t, 16>, Contents> versions_;  // what was ever committed, by root
   std::optional<PowerLoss> run_;
+  bool with_snapshot_ = false;
+  Contents snapshot_;   // what the second names of sidecars lead to
   Edits touched_;       // by the run, in all its epochs
   bool whole_ = false;  // and everything, as far as lzy knows
   std::set<std::array<std::uint8_t, 16>> seen_;
