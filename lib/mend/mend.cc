@@ -205,6 +205,7 @@ Status Mender::AskOtherNames(Ensemble& ensemble, std::size_t e) {
     const FilePlan& plan = *mends_[e][f].plan;
     return ensemble.files[f].present && ensemble.files[f].stat.links > 1 && (plan.data_in_place || plan.cut_tail);
   };
+  std::vector<std::string>& warnings = warnings_;
   LZY_RETURN_IF_ERROR(ForEachFile(ensemble, [&](std::uint32_t f) -> Status {
     const FileView& file = ensemble.files[f];
     if (!Writer(file) || !asked(f) || file.data_tree() == nullptr) return Status::Ok();
@@ -213,8 +214,8 @@ Status Mender::AskOtherNames(Ensemble& ensemble, std::size_t e) {
     mend.differs = SidecarThatDiffers(context_.fs, real, file.stat,
                                       {mend.plan->changed, ensemble.layout->file_size(f), ensemble.layout->block_size(), *file.data_tree()});
     if (mend.differs.empty()) return Status::Ok();
-    warnings_.push_back(fmt::format("{}: it has other names, and '{}' was committed with other content. So only this name has the repaired "
-                                    "content now, in a file of its own", file.path, mend.differs));
+    warnings.push_back(fmt::format("{}: it has other names, and '{}' was committed with other content. So only this name has the repaired "
+                                   "content now, in a file of its own", file.path, mend.differs));
     return Status::Ok();
   }));
   return shared() && asked(0) ? BroadcastRecord(comm_, mends_[e][0].differs) : Status::Ok();
