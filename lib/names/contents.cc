@@ -349,18 +349,67 @@ class ProvenOwners {
   std::map<std::string, LeftBare> users_;  // by path: users of sidecars that content gave to others
 };
 
+// How much of a file is as a sidecar committed it, in blocks.
+struct Likeness {
+  std::uint64_t same = 0, total = 0;
+};
+// Nothing is alike if the file has another size, or if the sidecar is sealed with another key.
+Likeness LikenessOf(FileSystem& fs, const std::string& data, const Sidecar& sidecar, const LeafKey* key) {
+  Likeness likeness;
+  (void)NoThrow([&] {
+    const Superblock& sb = sidecar.contents().superblock;
+    const auto file = MayBeAskedWith(sb, key) ? fs.Open(data, OpenMode::kRead, /*follow=*/false) : Result<std::unique_ptr<File>>(Code::kNotFound, data);
+    const auto stat = file.ok() ? (*file)->Stat() : Result<FileStat>(file.status());
+    if (!stat.ok() || stat->size != sb.stamp.size) return;
+    likeness = {CountCommitted(**file, sidecar, key), sidecar.contents().data_tree.leaf_count()};
+  });
+  return likeness;
+}
+
+// The block of a file of one block, from its parity, which is a copy of it; empty if it cannot be had in this way.
+std::vector<std::uint8_t> OnlyBlockOf(Sidecar& sidecar, const LeafKey* key) {
+  const SidecarContents& contents = sidecar.contents();
+  std::vector<std::uint8_t> bytes(contents.superblock.stamp.size);
+  if (contents.superblock.parted() || contents.superblock.parity == 0 || contents.superblock.kind == DatasetKind::kSet) return {};
+  if (!ReadExactly(sidecar.file(), sidecar.ParityFileOffset(0), bytes).ok()) return {};
+  return LeafHash(key, HashTag::kDataLeaf, 0, bytes) == contents.data_tree.leaf(0) ? bytes : std::vector<std::uint8_t>();
+}
+
+// False if the file differs from what `own` committed as no rot does: in more than half of its blocks, or, if it has one block, in
+// more than a quarter of its bytes.
+bool MayBeRot(FileSystem& fs, const std::string& data_path, const std::string& own, const LeafKey* key) {
+  bool may_be = true;
+  (void)NoThrow([&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(const auto sidecar, Sidecar::Load(fs, own, OpenMode::kRead));
+    const Likeness alike = LikenessOf(fs, data_path, *sidecar, key);
+    if (alike.total > 1) may_be = 2 * alike.same >= alike.total;
+    if (alike.total != 1) return Status::Ok();
+    const std::vector<std::uint8_t> block = OnlyBlockOf(*sidecar, key);
+    std::vector<std::uint8_t> bytes(block.size());
+    LZY_ASSIGN_OR_RETURN(const auto file, fs.Open(data_path, OpenMode::kRead, /*follow=*/false));
+    LZY_RETURN_IF_ERROR(ReadExactly(*file, 0, bytes));
+    std::size_t same = 0;
+    for (std::size_t i = 0; i < block.size(); ++i) same += bytes[i] == block[i];
+    may_be = 4 * same >= 3 * block.size();
+    return Status::Ok();
+  });
+  return may_be;
+}
+
 // True if the other dataset is a copy of this file, or a link to it, that was protected after this file rotted. That proves
 // nothing. By its own sidecar the file is as committed (inode, birth, size, mtime), and it was not changed since before the
-// other commit (ctime). If it is repaired, the copy still has the content.
-template <class Holds>
-bool WasCopiedSince(const FileStat& file, const Result<Peek>& own, std::int64_t other_commit_ns, const Holds& copy_holds) {
+// other commit (ctime). But the other dataset may have been committed before, and once more since. So the file must look
+// rotten (`looks_rotten`). If it is repaired, the copy still has the content.
+template <class Looks, class Holds>
+bool WasCopiedSince(const FileStat& file, const Result<Peek>& own, std::int64_t other_commit_ns, const Looks& looks_rotten,
+                    const Holds& copy_holds) {
   if (!own.ok() || !own->committed || !MayBe(file, own->stamp) || !HasSizeAndTime(file, own->stamp)) return false;
-  return file.ctime_ns < other_commit_ns && own->commit_clock_ns < other_commit_ns && copy_holds();
+  return file.ctime_ns < other_commit_ns && own->commit_clock_ns < other_commit_ns && looks_rotten() && copy_holds();
 }
 
 // Members of other sets that had the present content of the file, and have no sidecar any more.
-std::vector<Prover> RecordedProvers(FileSystem& fs, const std::string& data_path, const FileStat& stat, const Result<Peek>& own,
-                                    const std::shared_ptr<const Neighbours>& look, const LeafKey* key) {
+std::vector<Prover> RecordedProvers(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& own_path,
+                                    const Result<Peek>& own, const std::shared_ptr<const Neighbours>& look, const LeafKey* key) {
   const std::string directory = DirectoryOf(data_path), real = RealDirectory(fs, directory);
   Around& around = fs.Memo<Around>();
   const Uuid set = own.ok() ? own->uuid : Uuid{};
@@ -372,7 +421,8 @@ std::vector<Prover> RecordedProvers(FileSystem& fs, const std::string& data_path
       const auto copy = fs.Stat(record.path, /*follow=*/false);
       return copy.ok() && copy->size == record.size && RootsOf(fs, record.path, key).Are(record);
     };
-    if (WasCopiedSince(stat, own, record.commit_clock_ns, copy_holds)) return;
+    const auto looks_rotten = [&] { return MayBeRot(fs, data_path, own_path, key); };
+    if (WasCopiedSince(stat, own, record.commit_clock_ns, looks_rotten, copy_holds)) return;
     provers.push_back({.sidecar = record.sidecar, .owner = record.path, .beside = beside, .named = around.IsNamed(fs, DirectoryOf(record.sidecar)),
                        .recorded = true});
   };
@@ -414,9 +464,10 @@ Result<std::vector<Prover>> ProversOf(FileSystem& fs, const std::string& data_pa
       const auto copy = HoldsCommitted(fs, one.owner, one.sidecar, key);
       return copy.ok() && *copy;
     };
-    if (!other.ok() || !WasCopiedSince(*stat, peek, other->commit_clock_ns, copy_holds)) provers.push_back(std::move(one));
+    const auto looks_rotten = [&] { return MayBeRot(fs, data_path, own, key); };
+    if (!other.ok() || !WasCopiedSince(*stat, peek, other->commit_clock_ns, looks_rotten, copy_holds)) provers.push_back(std::move(one));
   }
-  return provers.empty() ? RecordedProvers(fs, data_path, *stat, peek, look, key) : provers;
+  return provers.empty() ? RecordedProvers(fs, data_path, *stat, own, peek, look, key) : provers;
 }
 
 // The file that is judged by the sidecar of the prover, for all that stamps tell.
@@ -467,23 +518,6 @@ Result<bool> Holds(FileSystem& fs, const std::string& data, const Sidecar& sidec
     return holds.status();
   }));
   return holds;
-}
-
-// How much of a file is as a sidecar committed it, in blocks.
-struct Likeness {
-  std::uint64_t same = 0, total = 0;
-};
-// Nothing is alike if the file has another size, or if the sidecar is sealed with another key.
-Likeness LikenessOf(FileSystem& fs, const std::string& data, const Sidecar& sidecar, const LeafKey* key) {
-  Likeness likeness;
-  (void)NoThrow([&] {
-    const Superblock& sb = sidecar.contents().superblock;
-    const auto file = MayBeAskedWith(sb, key) ? fs.Open(data, OpenMode::kRead, /*follow=*/false) : Result<std::unique_ptr<File>>(Code::kNotFound, data);
-    const auto stat = file.ok() ? (*file)->Stat() : Result<FileStat>(file.status());
-    if (!stat.ok() || stat->size != sb.stamp.size) return;
-    likeness = {CountCommitted(**file, sidecar, key), sidecar.contents().data_tree.leaf_count()};
-  });
-  return likeness;
 }
 
 // True if a file with the committed size and mtime may be what is left of the committed one: it is that file by inode and

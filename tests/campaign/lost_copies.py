@@ -77,6 +77,19 @@ class VouchedFor(Rotten):
         world.must("cd src && mv .LZY.f ../vouches && mv .LZY*.f .LZY.f && lzy-verify --repair --force f")
         self.assertEqual(world.files()["src/f"], good)
 
+    def test_another_file_that_is_committed_once_more_still_proves_what_was_copied_from_it(self):
+        for size in (3000, self.SIZE):
+            with self.subTest(size=size):
+                world = self.world
+                self.files(["src/f", "bak/g"], size, LONG_AGO)
+                world.protect("src bak")
+                world.must("cp -p bak/g src/f && chmod 600 bak/g && lzy-protect -q bak/g")
+                given = world.files()["src/f"]
+                for command in ("lzy-verify --repair src bak", "lzy-restore src bak", "lzy-protect src bak"):
+                    self.assertEqual(world.run(command).code, 9, world.story())
+                self.assertEqual(world.files()["src/f"], given)
+                world.must("rm -r src bak")
+
     def test_of_members_of_a_set(self):
         world = self.world
         self.files([f"src/s.{rank}" for rank in range(4)], self.SIZE)
