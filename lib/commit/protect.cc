@@ -124,11 +124,7 @@ Status Protector::RefuseRotten() const {
   if (request_.touched || (shared() && comm_.rank() != 0)) return Status::Ok();
   for (const FileView& file : view_.files()) {
     if ((!shared() && file.owner != comm_.rank()) || !file.present || LeavesOf(file) != nullptr) continue;
-    const auto was = RottenAs(context_.fs, FollowLink(context_.fs, file.path), context_.options.key.get());
-    if (!was) continue;
-    return {Code::kUnprotected, fmt::format("{}: by its inode, size and time it was '{}' at the last commit, and not all of it is as it was "
-                                            "then: it was renamed, and is damaged. Rename it back, then repair it. Or --force commits it as it is",
-                                            file.path, *was)};
+    LZY_RETURN_IF_ERROR(lzy::RefuseRotten(context_.fs, file.path, context_.options.key.get()));
   }
   return Status::Ok();
 }
