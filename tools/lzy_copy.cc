@@ -111,7 +111,7 @@ std::string SummaryOf(const Totals& totals, const lzy::CopyPlan& plan, const Wis
     text += fmt::format("  {} damaged in the source, and rebuilt in the copy\n", FormatSize(totals.healed));
   if (totals.sent_again > 0)
     text += fmt::format("  {} arrived wrong, and written again\n", FormatSize(totals.sent_again));
-  if (totals.lost > 0) text += fmt::format("  {} damaged in the copy, too\n", FormatSize(totals.lost));
+  if (totals.lost > 0) text += fmt::format("  {} damaged or edited in the copy, too\n", FormatSize(totals.lost));
   if (totals.protects > 0) {
     text += fmt::format("  {} protected, {} with the root of the source\n", lzy::Plural(totals.protects, "file"),
                         totals.same_root);
@@ -275,7 +275,7 @@ class CopyRun {
             lzy::ShellQuote(report.from)));
       }
       for (const lzy::ByteRange& range : report.lost) {
-        run_.Say(fmt::format("{}: bytes {} to {} are damaged as in {}\n", lzy::Printable(report.to), range.offset,
+        run_.Say(fmt::format("{}: bytes {} to {} are damaged or edited, as in {}\n", lzy::Printable(report.to), range.offset,
                              range.offset + range.length - 1, lzy::Printable(report.from)));
       }
     }

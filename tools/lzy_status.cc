@@ -106,11 +106,17 @@ void Merge(std::vector<lzy::CatalogPlace>& places) {
 
 // Reads the entries of one PATH from the catalogue.
 Status ReadOne(lzy::Catalog& catalog, const Asked& asked, const Wish& wish, Shown& out) {
-  const auto& [path, real] = asked;
+  const std::string& path = asked.path;
+  std::string real = asked.real;
   LZY_ASSIGN_OR_RETURN(auto datasets, catalog.Datasets(real));
+  // A link to a directory. A link in the place of a file is known by its own path.
+  if (std::error_code failed; datasets.empty() && std::filesystem::is_directory(real, failed)) {
+    if (const auto target = std::filesystem::canonical(real, failed); !failed) real = target.string();
+    LZY_ASSIGN_OR_RETURN(datasets, catalog.Datasets(real));
+  }
   if (datasets.empty() && !path.empty()) {
-    return {Code::kInvalidArgument, fmt::format("{0}: the catalogue knows no dataset there; to look for some: lzy-status --rescan {1}", path,
-                                                lzy::ShellQuote(path))};
+    const std::string next = wish.rescan ? "" : fmt::format("; to look for some: lzy-status --rescan {}", lzy::ShellQuote(path));
+    return {Code::kInvalidArgument, fmt::format("{}: the catalogue knows no dataset there{}", path, next)};
   }
   Append(std::move(datasets), out.input.datasets);
   LZY_ASSIGN_OR_RETURN(auto places, catalog.Places(real, out.input.now - kLately));

@@ -125,11 +125,7 @@ Status Protector::RefuseRotten() const {
   if (request_.touched || (shared() && comm_.rank() != 0)) return Status::Ok();
   for (const FileView& file : view_.files()) {
     if ((!shared() && file.owner != comm_.rank()) || !file.present || LeavesOf(file) != nullptr) continue;
-    const auto was = RottenAs(context_.fs, FollowLink(context_.fs, file.path), context_.options.key.get());
-    if (!was) continue;
-    return {Code::kUnprotected, fmt::format("{}: by its size and time, and by its inode or most of its content, it was '{}' at the last commit, and "
-                                            "not all of it is as it was then: it was renamed or moved, and is damaged. Give it that name back, then "
-                                            "repair it. Or commit it as it is: lzy-protect --force {}", file.path, *was, ShellQuote(ref_.path))};
+    LZY_RETURN_IF_ERROR(lzy::RefuseRotten(context_.fs, file.path, ref_.path, context_.options.key.get()));
   }
   return Status::Ok();
 }

@@ -76,6 +76,18 @@ class Copier {
     LZY_RETURN_IF_ERROR(CheckSeal());
     report_.compared = source_->committed() != nullptr;
     report_.bytes = source_->stat().size;
+    return CheckSize();
+  }
+
+  // Bytes that are not there cannot be compared.
+  Status CheckSize() {
+    const SourceCommit* const of = source_->committed();
+    const std::uint64_t size = source_->stat().size;
+    if (of == nullptr || of->superblock.stamp.size == size) return Status::Ok();
+    if (!request_.salvage) {
+      report_.changed = true;
+      return MayBeEdited(report_.from, fmt::format("its size of {} bytes differs", size));
+    }
     return Status::Ok();
   }
 
@@ -365,7 +377,12 @@ class Copier {
     report_.reread = source_->reread();
     report_.healed = source_->healed();
     report_.changed = source_->changed();
-    for (const Interval& range : source_->lost()) report_.lost.push_back({range.begin, range.end - range.begin});
+    IntervalSet lost;
+    for (const Interval& range : source_->lost()) lost.Add(range);
+    const SourceCommit* const of = source_->committed();
+    const std::uint64_t size = source_->stat().size;
+    if (of != nullptr && size < of->superblock.stamp.size) lost.Add({size, of->superblock.stamp.size});
+    for (const Interval& range : lost.intervals()) report_.lost.push_back({range.begin, range.end - range.begin});
     if (target_) report_.sent_again = target_->sent_again();
     if (copied_) report_.resumed = copied_->resumed();
   }

@@ -54,7 +54,7 @@ struct CopyReport {
   std::uint64_t healed = 0;      ///< damaged in the source, and rebuilt in the copy
   std::uint64_t sent_again = 0;  ///< written again, because they were read back wrong
   std::uint64_t resumed = 0;     ///< taken from an interrupted copy
-  std::vector<ByteRange> lost;   ///< salvage: damaged in the copy, too
+  std::vector<ByteRange> lost;   ///< salvage: damaged or edited, and so in the copy
   bool kept = false;             ///< after a failure: the temporary file stays, and can be resumed
   std::string root;              ///< root of the copy, if it is protected
   bool same_root = false;        ///< the source has the same root

@@ -360,22 +360,85 @@ TEST_F(CopyTest, ASourceThatIsEditedMeanwhileIsNotCopied) {
   }
 }
 
-TEST_F(CopyTest, ASourceThatWasEditedSinceItsCommitIsCopiedAsItIs) {
+TEST_F(CopyTest, ATouchedSourceIsComparedNevertheless) {
+  for (const std::uint64_t size : {0ull, 300ull, 200'000ull}) {
+    fs_.Restore({});
+    Make(size);
+    fs_.At("s/f").stat.mtime_ns += 5;
+    const CopyReport report = Copy();
+    ASSERT_OK(report.status);
+    EXPECT_EQ(ExitCodeOf(report), 0);
+    EXPECT_TRUE(report.compared);
+    EXPECT_TRUE(report.same_root);
+    EXPECT_TRUE(report.warnings.empty());
+    EXPECT_EQ(fs_.At("d/f").bytes, bytes_);
+  }
+}
+
+// Rot and a new mtime look like an edit. A copy would get a sidecar that proves the rot, and replace a right one.
+TEST_F(CopyTest, ASourceThatMayBeEditedOrDamagedDoesNotReplaceACopy) {
+  for (const std::uint64_t size : {300ull, 200'000ull}) {
+    SCOPED_TRACE(size);
+    fs_.Restore({});
+    Make(size);
+    ASSERT_OK(Copy().status);
+    const Bytes sidecar = fs_.At("d/.LZY.f").bytes;
+    Flip("s/f", 7);
+    fs_.At("s/f").stat.mtime_ns += 5;
+    for (const bool protect : {true, false}) {
+      request_.protect = protect;
+      const CopyReport report = Copy();
+      EXPECT_EQ(ExitCodeOf(report), 9);
+      EXPECT_TRUE(report.changed);
+      const std::string block = size < kBlock ? "bytes 0 to 299" : "bytes 0 to 4095";
+      EXPECT_NE(report.status.message().find("s/f: " + block + " differ from its last commit"), std::string::npos)
+          << report.status.message();
+      EXPECT_NE(report.status.message().find("lzy-verify s/f"), std::string::npos) << report.status.message();
+      EXPECT_EQ(fs_.At("d/f").bytes, bytes_);
+      EXPECT_EQ(fs_.At("d/.LZY.f").bytes, sidecar);
+      EXPECT_EQ(Temporaries(), std::vector<std::string>());
+    }
+    request_.protect = true;
+  }
+}
+
+TEST_F(CopyTest, ASourceOfAnotherSizeThanCommittedIsNotCopied) {
+  for (const std::uint64_t size : {0ull, 100'000ull, 300'000ull}) {
+    SCOPED_TRACE(size);
+    fs_.Restore({});
+    Make(200'000);
+    auto& node = fs_.At("s/f");
+    node.bytes.resize(size);
+    node.stat.size = size;
+    node.stat.mtime_ns += 5;
+    const CopyReport report = Copy();
+    EXPECT_EQ(ExitCodeOf(report), 9);
+    EXPECT_NE(report.status.message().find("its size of"), std::string::npos) << report.status.message();
+    EXPECT_FALSE(fs_.Has("d/f"));
+    EXPECT_EQ(Temporaries(), std::vector<std::string>());
+  }
+}
+
+TEST_F(CopyTest, SalvageCopiesAnEditAndListsIt) {
   Make(200'000);
+  auto& node = fs_.At("s/f");
+  node.bytes.resize(190'000);
+  node.stat.size = 190'000;
+  node.stat.mtime_ns += 5;
   Flip("s/f", 7);
-  bytes_[7] ^= 1;
-  fs_.At("s/f").stat.mtime_ns += 5;
+  request_.salvage = true;
   const CopyReport report = Copy();
   ASSERT_OK(report.status);
-  EXPECT_FALSE(report.compared);
-  ASSERT_EQ(report.warnings.size(), 1u);
-  EXPECT_NE(report.warnings[0].find("changed since its last commit"), std::string::npos);
-  EXPECT_EQ(fs_.At("d/f").bytes, bytes_);
+  EXPECT_EQ(ExitCodeOf(report), 2);
+  const std::uint64_t last = 190'000 / kBlock * kBlock;
+  EXPECT_EQ(report.lost, (std::vector<ByteRange>{{0, kBlock}, {last, 200'000 - last}}));
+  EXPECT_EQ(fs_.At("d/f").bytes, node.bytes);
 }
 
 TEST_F(CopyTest, ReplacesAnOlderFileAndItsSidecar) {
   Make(100'000);
   ASSERT_OK(Copy().status);
+  ASSERT_OK(fs_.Remove("s/.LZY.f"));
   Make(150'000);
   ASSERT_OK(Copy().status);
   ExpectCopied();

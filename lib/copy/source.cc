@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/numbers.h"
+#include "base/printable.h"
 #include "dataset/lock.h"
 #include "mend/heal.h"
 #include "names/lookup.h"
@@ -14,6 +15,11 @@
 #include "storage/parallel.h"
 
 namespace lzy {
+
+Status MayBeEdited(const std::string& path, const std::string& what) {
+  return {Code::kBusy, fmt::format("{}: {} from its last commit: an edit, or damage. So it was not copied. What to do: lzy-verify {}", path,
+                                   what, ShellQuote(path))};
+}
 
 Result<std::unique_ptr<CopySource>> LocalSource::Open(FileSystem& fs, const Options& options, const std::string& path,
                                                       bool salvage, Wait wait) {
@@ -69,12 +75,11 @@ Status LocalSource::LoadSidecar() {
         fmt::format("{}: its sidecar cannot be used, so it was copied without a check: {}", path_, usable.message()));
     return Status::Ok();
   }
-  const Stamp& stamp = (*loaded)->contents().superblock.stamp;
-  if (!(*loaded)->committed() || (*loaded)->intent() || stamp.size != stat_.size || stamp.mtime_ns != stat_.mtime_ns) {
-    notes_.push_back(
-        fmt::format("{}: it was changed since its last commit, so it was copied as it is, without a check", path_));
+  if (!(*loaded)->committed()) {
+    notes_.push_back(fmt::format("{}: it was never committed, so it was copied as it is, without a check", path_));
     return Status::Ok();
   }
+  // Also if its times differ: what has its hash is right, and what has not is no less suspect.
   sidecar_ = std::move(loaded).value();
   commit_ = {sidecar_->contents().superblock, sidecar_->contents().info};
   return Status::Ok();
@@ -174,15 +179,15 @@ Status LocalSource::ReadHeld(std::uint64_t offset, MutableByteSpan to) {
   for (std::uint64_t at = 0; at < to.size(); at += block) {
     const std::uint64_t index = (offset + at) / block;
     const auto bytes = to.subspan(at, std::min<std::uint64_t>(block, to.size() - at));
-    const bool right =
-        read.ok() && LeafHash(contents.key.get(), HashTag::kDataLeaf, index, bytes) == contents.data_tree.leaf(index);
+    const bool right = read.ok() && index < contents.data_tree.leaf_count() &&
+                       LeafHash(contents.key.get(), HashTag::kDataLeaf, index, bytes) == contents.data_tree.leaf(index);
     if (!right) wrong.push_back(index);
   }
   return wrong.empty() ? Status::Ok() : Heal(wrong, offset, to);
 }
 
-// `to` begins with the block at `offset`. A block that may have been edited is not judged: a copy with it would mix two
-// states of the file.
+// `to` begins with the block at `offset`. A block that may have been edited is not judged. A copy with it may have rot, and its
+// sidecar would prove that.
 Status LocalSource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t offset, MutableByteSpan to) {
   LZY_RETURN_IF_ERROR(CheckUnchanged());
   const Superblock& sb = sidecar_->contents().superblock;
@@ -204,8 +209,11 @@ Status LocalSource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t
       continue;
     }
     const HealedBlock& one = healed->blocks[i];
-    if (one.verdict == HealedBlock::Verdict::kNotJudged)
-      return Changed("some of it differs from its last commit, and may be an edit that is under way");
+    if (one.verdict == HealedBlock::Verdict::kNotJudged) {
+      LZY_RETURN_IF_ERROR(CheckUnchanged());
+      LZY_RETURN_IF_ERROR(TakeUnproven(begin, bytes));
+      continue;
+    }
     if (one.verdict == HealedBlock::Verdict::kLost) {
       const bool of_set = sb.kind == DatasetKind::kSet;
       LZY_RETURN_IF_ERROR(TakeLost(
@@ -224,6 +232,17 @@ Status LocalSource::TakeLost(std::uint64_t begin, MutableByteSpan bytes, const s
     return {Code::kBeyondRepair, fmt::format("{}: bytes {} to {} are damaged, and cannot be rebuilt: {}", path_, begin,
                                              begin + bytes.size() - 1, why)};
   }
+  return TakeAsItIs(begin, bytes);
+}
+
+// Only verify can say what it is, and what to do.
+Status LocalSource::TakeUnproven(std::uint64_t begin, MutableByteSpan bytes) {
+  if (salvage_) return TakeAsItIs(begin, bytes);
+  changed_ = true;
+  return MayBeEdited(path_, fmt::format("bytes {} to {} differ", begin, begin + bytes.size() - 1));
+}
+
+Status LocalSource::TakeAsItIs(std::uint64_t begin, MutableByteSpan bytes) {
   const auto got = file_->ReadAt(begin, bytes);
   if (!got.ok() || *got < bytes.size()) std::ranges::fill(bytes.subspan(got.ok() ? *got : 0), std::uint8_t{0});
   AddLost({begin, begin + bytes.size()});

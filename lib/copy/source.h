@@ -1,8 +1,7 @@
 #pragma once
 // The source of a copy: its committed hashes, and reading it. Never writes.
 //
-// copy/copied_file reads every block once, from several threads. If the file is protected and unchanged, each block is
-// compared with its leaf. A block that differs is read again from the device, and rebuilt from parity in memory (mend/heal).
+// copy/copied_file reads every block once, from several threads. If the file is protected, each block is compared with its leaf. A block that differs is read again from the device, and rebuilt from parity in memory (mend/heal).
 // Invariant: if Read returns bytes of such a file without an error, they are the committed ones, or lost() lists them.
 
 #include <atomic>
@@ -28,6 +27,10 @@ struct SourceCommit {
   LZY_FIELDS(superblock, superblock.automatic_block_size, info)
 };
 
+/// The error for a source that is not as committed, although nobody changed it during the copy. `what` is a part of a sentence:
+/// "bytes 0 to 99 differ".
+Status MayBeEdited(const std::string& path, const std::string& what);
+
 /// A source of a copy: a file that this process sees (LocalSource), or one that another rank sees (RemoteSource,
 /// copy/remote.h). Thread-safe.
 class CopySource {
@@ -47,8 +50,9 @@ class CopySource {
   /// True if a key is given and the file is not sealed.
   bool unsealed() const { return unsealed_; }
 
-  /// Reads to.size() bytes at `offset`. Waits if the rate is limited. kBusy: the file was changed since it was opened (then
-  /// changed() is true). kBeyondRepair: blocks are damaged and cannot be rebuilt (not with salvage).
+  /// Reads to.size() bytes at `offset`. Waits if the rate is limited. kBusy: the file was changed since it was opened, or
+  /// has blocks that may be edits (not with salvage); then changed() is true. kBeyondRepair: blocks are damaged and cannot be
+  /// rebuilt (not with salvage).
   virtual Status Read(std::uint64_t offset, MutableByteSpan to) = 0;
   /// True if these bytes, which were read, are a hole of the file.
   virtual bool IsHole(std::uint64_t offset, std::uint64_t length) = 0;
@@ -113,6 +117,8 @@ class LocalSource final : public CopySource {
   Status ReadHeld(std::uint64_t offset, MutableByteSpan to);
   Status Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t offset, MutableByteSpan to);
   Status TakeLost(std::uint64_t begin, MutableByteSpan bytes, const std::string& why);
+  Status TakeUnproven(std::uint64_t begin, MutableByteSpan bytes);
+  Status TakeAsItIs(std::uint64_t begin, MutableByteSpan bytes);
   Status Changed(const char* how);
 
   FileSystem& fs_;

@@ -237,10 +237,31 @@ Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std:
   return Moves{ChainTo(fs, directory, data, own), false, options.occupants};
 }
 
+// Locks the sidecars that will get another name: whoever has one of them locked judges a file by it, or commits into it. nullopt: one
+// is busy. What cannot be locked for another reason, for example a ruined one, is renamed all the same.
+using Locked = std::vector<std::unique_ptr<Sidecar>>;
+std::optional<Locked> LockAll(FileSystem& fs, const Chain& chain) {
+  Locked locked;
+  const std::size_t moving = chain.names.size() - (chain.cycle ? 0 : 1);
+  for (std::size_t i = 0; i < moving; ++i) {
+    auto one = LockSidecar(fs, chain.names[i], nullptr, nullptr, 0);
+    if (one.status().code() == Code::kBusy) return std::nullopt;
+    if (one.ok()) locked.push_back(std::move(one).value());
+  }
+  return locked;
+}
+
 // Renames from the free end of the chain to its beginning, so each new name is free by then. In a cycle, the last sidecar
-// first gets a temporary name, and takes the free name at the end. Returns false if a sidecar in the way must stay.
+// first gets a temporary name, and takes the free name at the end. Returns false if a sidecar in the way must stay. kNotFound: what
+// is there changed; look again.
 Result<bool> Move(FileSystem& fs, const Chain& chain, Occupants occupants, Clock::time_point deadline) {
   const std::vector<std::string>& names = chain.names;
+  const std::optional<Locked> locked = LockAll(fs, chain);
+  if (!locked) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (Clock::now() < deadline) return Status(Code::kNotFound, "");
+    return Status(Code::kBusy, fmt::format("{}: another process has locked a sidecar that belongs to another file", names.front()));
+  }
   const std::string aside = TemporarySidecarPath(names.back());
   if (chain.cycle) LZY_RETURN_IF_ERROR(fs.Rename(names.back(), aside));
   Result<bool> moved = true;
@@ -312,9 +333,33 @@ std::vector<Chain> ChainsOf(std::map<std::string, std::string> next) {
   return chains;
 }
 
+// What a look without the lock finds to move. Usually there is nothing, and no other process moves anything: then `settled`.
+struct FirstLook {
+  Moves next;
+  bool settled = false;
+};
+Result<FirstLook> LookFirst(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own,
+                            const RehomeOptions& options) {
+  const auto somebody_moves = [&] { return fs.Stat(MoveLock::PathIn(directory), /*follow=*/false).ok(); };
+  const bool moving = somebody_moves();
+  FirstLook look;
+  LZY_ASSIGN_OR_RETURN(look.next, NextMoves(fs, directory, data, own, options));
+  if (!look.next.chain.empty()) return look;
+  const bool absent = !fs.Stat(own, /*follow=*/false).ok();
+  look.settled = look.next.sure || (absent && !moving && !somebody_moves());
+  return look;
+}
+
 }  // namespace
 
-// First looks without the lock. If there is something to move, looks again under the lock.
+Result<bool> NeedsRehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options) {
+  LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
+  LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(real));
+  LZY_ASSIGN_OR_RETURN(const FirstLook look, LookFirst(fs, DirectoryOf(real), real, own, options));
+  return !look.settled;
+}
+
+// If there is something to move, looks again under the lock.
 Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options) {
   const auto deadline = Clock::now() + std::chrono::seconds(options.timeout_seconds);
   LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
@@ -325,14 +370,9 @@ Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const R
     return found.ok() ? *found : own;
   };
   for (;;) {
-    // Usually there is nothing to move, and no other process moves anything. Then no lock is taken.
-    const auto somebody_moves = [&] { return fs.Stat(MoveLock::PathIn(directory), /*follow=*/false).ok(); };
-    const bool moving = somebody_moves();
-    LZY_ASSIGN_OR_RETURN(Moves next, NextMoves(fs, directory, real, own, options));
-    if (next.chain.empty()) {
-      const bool absent = !fs.Stat(own, /*follow=*/false).ok();
-      if (next.sure || (absent && !moving && !somebody_moves())) return own;
-    }
+    LZY_ASSIGN_OR_RETURN(FirstLook first, LookFirst(fs, directory, real, own, options));
+    if (first.settled) return own;
+    Moves next = std::move(first.next);
     const auto lock = MoveLock::Take(fs, directory, deadline);
     // A leftover lock file that cannot be opened does not matter if nothing must move.
     if (!lock.ok() && lock.status().code() != Code::kBusy && next.chain.empty()) return own;

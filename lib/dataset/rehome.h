@@ -48,6 +48,9 @@ struct RehomeOptions {
 /// kBusy if another process keeps a sidecar in the way locked for options.timeout_seconds.
 Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options = {});
 
+/// False if Rehome would surely rename nothing. Writes nothing.
+Result<bool> NeedsRehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options = {});
+
 /// Renames each sidecar of `set` that has the name of another member, in any directory of the set, after its own member. Set
 /// and rank identify the member. A member that has its sidecar already gets no other. `members` has the path of each member
 /// by rank.

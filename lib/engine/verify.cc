@@ -1,6 +1,6 @@
 // Verify, repair and restore. All three are one sequence (Run): open, examine, judge, repair. A Job says how far it goes.
 //
-// Flow: RehomeAll (to write), OpenDataset with locks (to write), Examine, JudgeFindings, Mend. Every step is collective and
+// Flow: GiveSidecarsNames (to write), OpenDataset with locks (to write), Examine, JudgeFindings, Mend. Every step is collective and
 // ends with an agreement, so an error ends the call on all ranks.
 
 #include <fmt/format.h>
@@ -93,11 +93,21 @@ std::vector<SeenClaim> ClaimsHere(const Context& context, const DatasetRef& data
   return claims;
 }
 
-Status RehomeOne(const Context& context, const std::string& path, std::optional<SetMember> lost = {}) {
+// What RehomeAll does, and whether there was, or would be, anything to rename.
+struct Renames {
+  const bool only_look;
+  bool any = false;
+};
+
+Status RehomeOne(const Context& context, const std::string& path, Renames& renames, std::optional<SetMember> lost = {}) {
   // A name that is too long for a sidecar is not a mistake of the user who asks what is protected.
   const Status found = FindSidecar(context.fs, path).status();
   if (found.code() == Code::kUnprotected) return found;
-  return Rehome(context.fs, path, {context.options.timeout_seconds, Occupants::kStay, lost}).status();
+  const RehomeOptions options{context.options.timeout_seconds, Occupants::kStay, lost};
+  if (!renames.only_look) return Rehome(context.fs, path, options).status();
+  LZY_ASSIGN_OR_RETURN(const bool needed, NeedsRehome(context.fs, path, options));
+  renames.any = renames.any || needed;
+  return Status::Ok();
 }
 
 // A member that was renamed alone leaves its sidecar where it is: its set may need the parity in it, and finds it there.
@@ -108,11 +118,11 @@ bool IsSidecarOfItsSet(FileSystem& fs, const std::string& path) {
 
 // Gives each sidecar the name of its file, before locks are taken. Existing members come first, so that the names of lost
 // members are free for their own sidecars.
-Status RehomeAll(const Context& context, const DatasetRef& dataset) {
+Status RehomeAll(const Context& context, const DatasetRef& dataset, Renames& renames) {
   if (dataset.kind == DatasetKind::kShared) {
     return AgreeOn(context.comm, [&] {
       const bool moves = context.comm.rank() == 0 && !IsSidecarOfItsSet(context.fs, dataset.path);
-      return moves ? RehomeOne(context, dataset.path) : Status::Ok();
+      return moves ? RehomeOne(context, dataset.path, renames) : Status::Ok();
     });
   }
   std::vector<std::pair<std::uint32_t, std::string>> gone;  // lost, or protected alone: its sidecar does not record a set
@@ -122,9 +132,11 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset) {
       if (!dataset.IsDealtHere(rank) || context.fs.ReadLink(path).ok()) continue;
       const bool there = context.fs.Stat(path).ok();
       const auto peek = there ? FindAndPeek(context.fs, path) : Result<Peek>(Code::kNotFound, path);
-      const bool alone = peek.ok() && peek->committed && peek->kind == DatasetKind::kShared;
+      const bool committed = peek.ok() && peek->committed, alone = committed && peek->kind == DatasetKind::kShared;
       if (!there || alone) gone.emplace_back(rank, path);
-      LZY_RETURN_IF_ERROR(RehomeOne(context, path));
+      // OpenDataset renames sidecars that have the name of another member.
+      renames.any = renames.any || (committed && !alone && peek->rank != rank);
+      LZY_RETURN_IF_ERROR(RehomeOne(context, path, renames));
     }
     return Status::Ok();
   }));
@@ -138,7 +150,7 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset) {
   const auto counts = WhichSetCounts(claims);
   return AgreeOn(context.comm, [&]() -> Status {
     if (!counts) return Status::Ok();
-    for (const auto& [rank, path] : gone) LZY_RETURN_IF_ERROR(RehomeOne(context, path, SetMember{claims[*counts].uuid, rank}));
+    for (const auto& [rank, path] : gone) LZY_RETURN_IF_ERROR(RehomeOne(context, path, renames, SetMember{claims[*counts].uuid, rank}));
     return Status::Ok();
   });
 }
@@ -365,11 +377,46 @@ bool MayBeRefused(const DatasetView& view, const DatasetReport& report) {
   return edits && !report.another && (report.holds_another || mixed);
 }
 
+// A file without a sidecar may be one that was renamed and is damaged, although another file has its sidecar now, by content.
+Status TellIfRotten(const Context& context, const DatasetRef& dataset) {
+  const bool asked = dataset.kind == DatasetKind::kShared && context.comm.rank() == 0;
+  return AgreeOn(context.comm, [&] { return asked ? RefuseRotten(context.fs, dataset.path, dataset.path, context.options.key.get()) : Status::Ok(); });
+}
+
+Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report, bool& met_commit);
+
+// Gives sidecars the names of their files, but not for a repair that would fail: a mistyped pattern may lead to a part of a set that
+// was renamed. So if there is anything to rename, first looks what the repair would find. Returns true if it would fail; then the
+// report, with its status, is that of the look.
+Result<bool> GiveSidecarsNames(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
+  Renames look{.only_look = true}, names{.only_look = false};
+  LZY_RETURN_IF_ERROR(RehomeAll(context, dataset, look));
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(look.any));
+  if (any == 0) return false;
+  Job dry = job;
+  dry.dry_run = true;
+  DatasetReport seen(dataset.path, dataset.kind);
+  bool met_commit = false;
+  seen.status = RunOnce(context, dataset, dry, seen, met_commit);
+  const bool fails = !seen.status.ok() || seen.state == DatasetState::kUnprotected ||
+                     (seen.state == DatasetState::kUnrepairable && !job.request.salvage) ||
+                     (seen.state == DatasetState::kStale && !job.request.force);
+  if (fails && !met_commit) {
+    report = std::move(seen);
+    return true;
+  }
+  LZY_RETURN_IF_ERROR(RehomeAll(context, dataset, names));
+  return false;
+}
+
 // The whole sequence. A plain restore of lost members first tries RestoreLostMembers. `met_commit`: a reader found
 // differences, or could not read, because another process commits; the report has the differences.
 Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report, bool& met_commit) {
   const bool write = job.writes();
-  if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));
+  if (write) {
+    LZY_ASSIGN_OR_RETURN(const bool left, GiveSidecarsNames(context, dataset, job, report));
+    if (left) return report.status;
+  }
   auto opened = OpenDataset(context, dataset, {write, job.placing, job.lost});
   met_commit = !write && opened.status().code() == Code::kBusy;
   if (!opened.ok()) return opened.status();
@@ -389,6 +436,7 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
     }
     DescribeMetadata(view, report);
     if (report.state == DatasetState::kAtRisk || met_commit) return Status::Ok();
+    LZY_RETURN_IF_ERROR(TellIfRotten(context, dataset));
     if (!view.unusable.ok()) return view.unusable;
     return {Code::kUnprotected, fmt::format("{}: no sidecar", dataset.path)};
   }

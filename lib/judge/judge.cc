@@ -267,7 +267,10 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
     const Identity& identity = file.identity;
     const bool renamed = identity.Is(Identity::Kind::kRenamed), another = identity.Is(Identity::Kind::kAnother);
     report.another = report.another || renamed || another || identity.elsewhere;
-    if (renamed) {
+    if (renamed && identity.name == BaseNameOf(file.path)) {
+      report.warnings.push_back(fmt::format("{}: its own sidecar was set aside under a temporary name beside it, and by that sidecar it is damaged. Give "
+                                            "it that sidecar back, then repair it. It is neither repaired here nor committed without --force", file.path));
+    } else if (renamed) {
       report.warnings.push_back(fmt::format("{}: it is the file that was '{}' at the last commit, and not all of it is as it was then: it was "
                                             "renamed, and is damaged. Rename it back, then repair it. It is neither repaired here nor committed "
                                             "without --force", file.path, identity.name));

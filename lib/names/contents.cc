@@ -1,5 +1,7 @@
 #include "names/contents.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <iterator>
@@ -10,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "names/lookup.h"
 #include "names/neighbours.h"
 #include "names/recorded.h"
@@ -709,22 +712,26 @@ std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path
     if (!except.empty() && RealPathOf(fs, path) == RealPathOf(fs, except)) continue;
     auto peek = PeekSidecar(fs, path);
     if (!peek.ok() || !peek->committed || !MayBe(stat, peek->stamp) || !HasSizeAndTime(stat, peek->stamp)) continue;
+    // A hard link; but the sidecar of this name may have been set aside.
     const auto owner = fs.Stat(OwnerOf(path), /*follow=*/false);
-    if (owner.ok() && owner->inode == stat.inode && owner->device == stat.device) continue;  // a hard link
+    const bool linked = owner.ok() && owner->inode == stat.inode && owner->device == stat.device;
+    if (linked && RealPathOf(fs, OwnerOf(path)) != RealPathOf(fs, data_path)) continue;
     std::string name = NameAtCommit(path, *peek, i < beside);
     names.push_back({path, std::move(*peek), std::move(name)});
   }
   return names;
 }
 
+namespace {
+
 // A file that was not changed since it was written (ctime) was not renamed; this saves a look at the directories.
-std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
+std::optional<FormerName> RottenFormer(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
   const auto stat = fs.Stat(data_path, /*follow=*/false);
   if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0 || stat->ctime_ns == stat->mtime_ns) return std::nullopt;
   std::vector<FormerName> names = CommittedAs(fs, data_path, *stat, "", Within::kDirectory);
   for (FormerName& moved : MovedFrom(fs, data_path, *stat, key)) names.push_back(std::move(moved));
-  std::optional<std::string> name;
-  for (const FormerName& one : names) {
+  std::optional<FormerName> found;
+  for (FormerName& one : names) {
     const std::string owner = OwnerOf(one.sidecar);
     if (owner.empty()) continue;
     if (fs.Stat(owner, /*follow=*/false).ok()) {
@@ -733,9 +740,30 @@ std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path
     }
     const auto holds = HoldsCommitted(fs, data_path, one.sidecar, key);
     if (holds.ok() && *holds) return std::nullopt;
-    name = one.name;
+    found = std::move(one);
   }
-  return name;
+  return found;
+}
+
+}  // namespace
+
+std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
+  const auto former = RottenFormer(fs, data_path, key);
+  return former ? std::optional(former->name) : std::nullopt;
+}
+
+Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& dataset, const LeafKey* key) {
+  const std::string real = FollowLink(fs, path);
+  const auto was = RottenFormer(fs, real, key);
+  if (!was) return Status::Ok();
+  const auto own = SidecarPath(real);
+  if (was->name == BaseNameOf(real) && own.ok()) {
+    return {Code::kUnprotected, fmt::format("{}: its sidecar was set aside, and not all of it is as it was at the last commit: it is damaged. Give "
+                                            "it its sidecar back, then repair it: mv -n {} {}", path, ShellQuote(was->sidecar), ShellQuote(*own))};
+  }
+  return {Code::kUnprotected, fmt::format("{}: by its size and time, and by its inode or most of its content, it was '{}' at the last commit, and "
+                                          "not all of it is as it was then: it was renamed or moved, and is damaged. Give it that name back, then "
+                                          "repair it. Or commit it as it is: lzy-protect --force {}", path, was->name, ShellQuote(dataset))};
 }
 
 std::optional<std::string> ProvenSidecar(FileSystem& fs, const std::string& directory, const std::string& name) {
@@ -764,8 +792,12 @@ std::vector<LeftBare> TakeLeftBare(FileSystem& fs) {
   std::vector<LeftBare> bare;
   for (auto& [path, user] : fs.Memo<ProvenOwners>().TakeUsers()) {
     const auto own = SidecarPath(path);
-    const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
-    if (fs.Stat(user.sidecar, /*follow=*/false).ok()) continue;
+    const bool has_own = own.ok() && *own != user.sidecar && fs.Stat(*own, /*follow=*/false).ok();
+    // A repair renames no sidecar to a name that is taken, but it may have recorded the times of the other file.
+    const auto kept = PeekSidecar(fs, user.sidecar);
+    const auto by = kept.ok() ? fs.Stat(user.by, /*follow=*/false) : Result<FileStat>(kept.status());
+    const bool recorded = by.ok() && IsSameFile(*by, kept->stamp) && HasSizeAndTime(*by, kept->stamp);
+    if (kept.status().code() != Code::kNotFound && !recorded) continue;
     if (!has_own && fs.Stat(path, /*follow=*/false).ok() && !IsToldOf(fs, path) && !IsClaimedByASet(fs, path)) {
       bare.push_back(std::move(user));
     }

@@ -96,6 +96,8 @@ std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path
 /// size and mtime, no file of that name has the committed content, and this file has not either. Half of the blocks count like
 /// the inode, if the sidecar is in another directory. Otherwise nullopt.
 std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key);
+/// kUnprotected, with what to do, if the file `path` of `dataset` is such a file (RottenAs).
+Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& dataset, const LeafKey* key);
 /// Remembers that `sidecar` is proven to be that of the file `name`. Both are names in `directory`.
 void RememberProven(FileSystem& fs, const std::string& directory, const std::string& name, const std::string& sidecar);
 /// The name of the sidecar that is proven to be that of the file `name`; nullopt if file or sidecar have changed since.

@@ -384,6 +384,17 @@ std::optional<std::string> Directory::HomeByContent(const std::string& sidecar) 
   return std::nullopt;
 }
 
+std::vector<std::string> Directory::LeftBy(const std::string& sidecar) {
+  const auto& peek = PeekAt(sidecar);
+  std::vector<std::string> left;
+  if (!peek.ok() || !peek->committed || peek->kind == DatasetKind::kSet || TellsFilesApart(peek->stamp.birth_ns)) return left;
+  for (const std::string& name : FilesOf(peek->stamp.inode)) {
+    const auto file = StatOf(name);
+    if (file && HasSizeAndTime(*file, peek->stamp) && SidecarOf(name).empty()) left.push_back(name);
+  }
+  return left;
+}
+
 std::optional<std::string> Directory::UserOf(const std::string& sidecar) {
   auto file = HomeOf(sidecar);
   if (!file) file = DataPathOf(sidecar);

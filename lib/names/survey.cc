@@ -315,7 +315,11 @@ Status Survey::AddDirectory(const std::string& given) {
         if (!file && IsOfRenamedSet(directory, sidecar)) continue;  // the other sidecars lead to its set
         if (!file) file = directory.NameMeantBy(sidecar);
         // Not added if that file has another sidecar, which replaced this one.
-        if (file && directory.SidecarOf(*file) == sidecar) AddFile(directory.PathOf(*file));
+        if (file && directory.SidecarOf(*file) == sidecar) {
+          AddFile(directory.PathOf(*file));
+        } else {
+          for (const std::string& left : directory.LeftBy(sidecar)) AddFile(directory.PathOf(left));
+        }
       }
       return;
     }
@@ -558,7 +562,8 @@ std::set<std::string> Survey::RenamedSetsIn(const std::vector<Match>& matches) {
       if (now && MeansTheSame(*now, match.resolved)) return {};
     }
   }
-  return members > 1 ? others : std::set<std::string>();
+  // One file alone may be protected anew, whatever sidecar came along with it.
+  return members > (what_ == Resolve::kProtected ? 0 : 1) ? others : std::set<std::string>();
 }
 
 // The sidecar of the file is lost, or was made for a member of a set of which no other member has a name of this pattern. If no member

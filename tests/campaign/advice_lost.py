@@ -1726,7 +1726,7 @@ class Left(Lost):
         done = oracle.run("lzy-protect h")
         self.assertEqual(done.code, 4, world.story())
         self.assertIn("h: protected", done.text)
-        self.assertIn("g: it is not protected any more: by its content, the sidecar of that name is that of 'h'", done.text)
+        self.assertIn("g: it is not protected any more: by its content, the sidecar that it was judged by is that of 'h'", done.text)
         self.assertEqual(next_steps(done.text), ["lzy-protect g"])
         self.judge("lzy-protect g", "lzy-verify --all .", codes=[0, 0])
 

@@ -216,18 +216,40 @@ std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
   return out;
 }
 
+std::string NoSetAdvice(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, const std::string& repeated) {
+  constexpr std::size_t kMost = 8;
+  const auto& members = dataset.members;
+  const bool can_be = members.size() > 1 && members.rbegin()->first + 1 == members.size();
+  if (dataset.kind != DatasetKind::kSet || report.generation != 0 || members.empty() || can_be) return "";
+  std::string alone, bare;
+  for (const auto& [rank, path] : members) {
+    const auto sidecar = FindSidecar(fs, path);
+    const auto peek = sidecar.ok() ? PeekSidecar(fs, *sidecar) : Result<Peek>(sidecar.status());
+    // What is known of it is told elsewhere.
+    if (sidecar.ok() && (!peek.ok() || peek->kind == DatasetKind::kSet)) return "";
+    (sidecar.ok() ? alone : bare) += " " + ShellQuote(path);
+  }
+  const char* const why = members.size() == 1 ? "  only one file matches, and a set has at least two." : "  a set has members 0 to p-1.";
+  if (members.size() > kMost) return fmt::format("{} Name the files one by one\n", why);
+  std::string out;
+  if (!alone.empty()) out += fmt::format("{} To check what is protected alone: lzy-verify {}{}\n", why, repeated, alone.substr(1));
+  if (!bare.empty()) out += fmt::format("{} To protect {} alone: lzy-protect {}{}\n", why, members.size() == 1 ? "it" : "files", repeated, bare.substr(1));
+  return out;
+}
+
 std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, Action action,
                                const std::string& repeated, bool all_seen) {
   if (std::string obstacle = Obstacle(fs, dataset); !obstacle.empty()) return obstacle;
   if (report.status.code() == Code::kUnprotected) {
     if (std::string link = LinkAdvice(fs, dataset, repeated); !link.empty()) return link;
+    // The message says what to do.
+    if (dataset.kind == DatasetKind::kShared && RottenAs(fs, FollowLink(fs, dataset.path), nullptr)) return "";
     if (report.another) {
       if (std::string renamed = RenamedMemberAdvice(fs, report, repeated); !renamed.empty()) return renamed;
     }
   }
-  if (report.status.code() == Code::kUnprotected && all_seen && dataset.members.size() == 1 && !HasSidecar(fs, dataset)) {
-    return fmt::format("  only one file matches, and a set has at least two. To protect it alone: lzy-protect {}{}\n", repeated,
-                       ShellQuote(dataset.members.begin()->second));
+  if (report.status.code() == Code::kUnprotected && all_seen) {
+    if (std::string none = NoSetAdvice(fs, report, dataset, repeated); !none.empty()) return none;
   }
   const std::string ruined = RuinedSidecar(fs, dataset);
   // If the tool refused the action, its message has the reason and the advice.

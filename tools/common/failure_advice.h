@@ -15,6 +15,10 @@ namespace lzy {
 std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, Action action,
                                const std::string& repeated, bool all_seen);
 
+/// For files that match a pattern, and that lzy-protect would not accept as a set: what can be typed for them. Lines; nothing if they
+/// can be a set, or are protected as one. Local; changes nothing.
+std::string NoSetAdvice(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, const std::string& repeated);
+
 /// Advice before a restore: lines, or nothing. If an object such as a directory has the name of a lost file, says to move
 /// it away, because a restore does not replace it. If files are newer than most of a set, says how to restore the set as it
 /// was (set_aside.h). Local; changes nothing.

@@ -33,6 +33,7 @@ struct ReportWords {
   std::string first;     ///< lines that come before the command to type next
   std::string repeated;  ///< options of this command that the next command needs, too ("--key FILE "), or empty
   std::string again;     ///< options that this command needs when it is repeated ("--device 1 ")
+  std::string instead = {};  ///< lines that replace the command to type next, if not empty
 };
 /// The whole report of a dataset: several lines. It has no advice for a failed operation (report.status); see
 /// FailureAdvice().

@@ -355,7 +355,9 @@ bool ToolRun::HasGone(const DatasetRef& dataset, const DatasetReport& report) {
   if (report.status.ok() && (!makes || ExitCodeOf(report) == 0)) return false;
   const bool named = std::ranges::find(arguments_.paths, dataset.path) != arguments_.paths.end();
   if (named) return false;
-  const bool here = makes ? fs_->Stat(dataset.path).ok() : FindSidecar(*fs_, dataset.path).ok();
+  // A renamed and damaged file may have lost its sidecar just now, to the file that it proves.
+  const auto rotten = [&] { return RottenAs(*fs_, FollowLink(*fs_, dataset.path), options_.key.get()).has_value(); };
+  const bool here = makes ? fs_->Stat(dataset.path).ok() : FindSidecar(*fs_, dataset.path).ok() || rotten();
   const auto anywhere = comm_.AllReduceMax(here);
   return anywhere.ok() && *anywhere == 0;
 }
@@ -470,7 +472,9 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   const std::string state = tool_.state_text ? tool_.state_text(*this, report, entry) : StateText(report, tool_.action());
   // The report, then what to type next.
   const std::string repeated = RepeatedOptions(options_);
-  Say(ReportText(report, tool_.action(), {state, AdviceBeforeRestore(*fs_, report), repeated, tool_.again ? tool_.again() : std::string()}));
+  const bool none = tool_.action() == Action::kInfo && report.status.ok() && report.state == DatasetState::kUnprotected && comm_.size() == 1;
+  Say(ReportText(report, tool_.action(), {state, AdviceBeforeRestore(*fs_, report), repeated, tool_.again ? tool_.again() : std::string(),
+                                          none ? NoSetAdvice(*fs_, report, dataset, repeated) : std::string()}));
   if (!report.status.ok()) Say(AdviceAfterFailure(*fs_, report, dataset, tool_.action(), repeated, comm_.size() == 1));
   // --log=info: where the time went.
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
@@ -519,8 +523,12 @@ void ToolRun::TellLeftBare() {
   if (!all.ok()) return Fail(all.status());
   for (const LeftBare& bare : *all) {
     if (std::ranges::find(codes_.unjudged(), bare.path) != codes_.unjudged().end()) continue;
-    Fail({Code::kUnprotected, fmt::format("{}: it is not protected any more: by its content, the sidecar of that name is that of '{}', and has the "
-                                          "name of that file now", bare.path, bare.by)});
+    Fail({Code::kUnprotected, fmt::format("{}: it is not protected any more: by its content, the sidecar that it was judged by is that of '{}'",
+                                          bare.path, bare.by)});
+    if (const Status rotten = RefuseRotten(*fs_, bare.path, bare.path, options_.key.get()); !rotten.ok()) {
+      Fail(rotten);
+      continue;
+    }
     Say(fmt::format("  to protect it as it is: lzy-protect {}{}\n", RepeatedOptions(options_), ShellQuote(bare.path)));
   }
 }
