@@ -297,7 +297,7 @@ class State:
 
     def event_delete_with_sidecar(self, rng):
         path = rng.choice(self.data())
-        self.sh(f"rm -f {q(path, self.world.sidecar(path))}")
+        self.sh(f"rm -rf {q(path, self.world.sidecar(path))}")
 
     def event_delete_sidecar(self, rng):
         sidecars = self.beside()
