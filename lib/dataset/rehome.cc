@@ -352,11 +352,12 @@ Result<FirstLook> LookFirst(FileSystem& fs, const std::string& directory, const 
 
 }  // namespace
 
-Result<bool> NeedsRehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options) {
+Result<RehomeNeed> LookForRehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options) {
   LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(real));
   LZY_ASSIGN_OR_RETURN(const FirstLook look, LookFirst(fs, DirectoryOf(real), real, own, options));
-  return !look.settled;
+  if (look.settled) return RehomeNeed::kNone;
+  return look.next.chain.empty() ? RehomeNeed::kUnsure : RehomeNeed::kSome;
 }
 
 // If there is something to move, looks again under the lock.

@@ -48,8 +48,10 @@ struct RehomeOptions {
 /// kBusy if another process keeps a sidecar in the way locked for options.timeout_seconds.
 Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options = {});
 
-/// False if Rehome would surely rename nothing. Writes nothing.
-Result<bool> NeedsRehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options = {});
+/// Whether Rehome has a sidecar to rename. kUnsure: nothing now, but another process may be renaming some.
+enum class RehomeNeed { kNone, kUnsure, kSome };
+/// Looks what Rehome would do. Takes no lock, and writes nothing.
+Result<RehomeNeed> LookForRehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options = {});
 
 /// Renames each sidecar of `set` that has the name of another member, in any directory of the set, after its own member. Set
 /// and rank identify the member. A member that has its sidecar already gets no other. `members` has the path of each member

@@ -93,10 +93,11 @@ std::vector<SeenClaim> ClaimsHere(const Context& context, const DatasetRef& data
   return claims;
 }
 
-// What RehomeAll does, and whether there was, or would be, anything to rename.
+// What RehomeAll does, and what it found.
 struct Renames {
   const bool only_look;
-  bool any = false;
+  bool any = false;      // there is a sidecar to rename
+  bool unsure = false;   // another process may be renaming sidecars
 };
 
 Status RehomeOne(const Context& context, const std::string& path, Renames& renames, std::optional<SetMember> lost = {}) {
@@ -105,8 +106,9 @@ Status RehomeOne(const Context& context, const std::string& path, Renames& renam
   if (found.code() == Code::kUnprotected) return found;
   const RehomeOptions options{context.options.timeout_seconds, Occupants::kStay, lost};
   if (!renames.only_look) return Rehome(context.fs, path, options).status();
-  LZY_ASSIGN_OR_RETURN(const bool needed, NeedsRehome(context.fs, path, options));
-  renames.any = renames.any || needed;
+  LZY_ASSIGN_OR_RETURN(const RehomeNeed need, LookForRehome(context.fs, path, options));
+  renames.any = renames.any || need == RehomeNeed::kSome;
+  renames.unsure = renames.unsure || need == RehomeNeed::kUnsure;
   return Status::Ok();
 }
 
@@ -391,8 +393,12 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
 Result<bool> GiveSidecarsNames(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   Renames look{.only_look = true}, names{.only_look = false};
   LZY_RETURN_IF_ERROR(RehomeAll(context, dataset, look));
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(look.any));
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(look.any ? 2 : look.unsure ? 1 : 0));
   if (any == 0) return false;
+  if (any == 1) {
+    LZY_RETURN_IF_ERROR(RehomeAll(context, dataset, names));
+    return false;
+  }
   Job dry = job;
   dry.dry_run = true;
   DatasetReport seen(dataset.path, dataset.kind);
@@ -478,7 +484,7 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
       LZY_ASSIGN_OR_RETURN(const bool moved, HasMovedSidecar(context, dataset));
       if (moved) report.stamps = StampNote::kMoved;
     }
-    if (request.force && report.cannot_undo) return NothingReset(view);
+    if (request.force && !request.salvage && report.cannot_undo) return NothingReset(view);
     const bool intact = report.state == DatasetState::kIntact && report.damage.empty();
     return job.record_access && intact ? RecordAccess(context, dataset, write, view, report) : Status::Ok();
   }
