@@ -123,10 +123,12 @@ Status Protector::RefuseDestroyed() const {
 // The file has no sidecar of its own, and is a damaged file that was renamed or moved. A commit would accept the damage.
 Status Protector::RefuseRotten() const {
   if (request_.touched || (shared() && comm_.rank() != 0)) return Status::Ok();
-  for (const FileView& file : view_.files()) {
-    if ((!shared() && file.owner != comm_.rank()) || !file.present || LeavesOf(file) != nullptr) continue;
-    LZY_RETURN_IF_ERROR(lzy::RefuseRotten(context_.fs, file.path, ref_.path, context_.options.key.get()));
-  }
+  const auto refuse = [&](const FileView& file) {
+    if ((!shared() && file.owner != comm_.rank()) || !file.present || LeavesOf(file) != nullptr) return Status::Ok();
+    return lzy::RefuseRotten(context_.fs, file.path, ref_.path, context_.options.key.get());
+  };
+  for (const FileView& file : view_.files()) LZY_RETURN_IF_ERROR(refuse(file));
+  for (const FileView& file : view_.extras) LZY_RETURN_IF_ERROR(refuse(file));  // a commit makes them members
   return Status::Ok();
 }
 

@@ -364,6 +364,10 @@ class Examiner {
     for (const FormerName& one : lzy::CommittedAs(context_.fs, real, file.stat, file.sidecar_usable() ? file.sidecar_path : "", Within::kReach)) {
       if (one.peek.uuid != view_.superblock.uuid || one.peek.rank != file.rank) return one.name;  // else: an older commit of this file
     }
+    if (HasSizeAndTime(file.stat, file.stamp)) return std::nullopt;
+    for (const FormerName& one : MostlyAs(context_.fs, real, file.stat, file.sidecar_usable() ? file.sidecar_path : "", context_.options.key.get())) {
+      if (one.peek.uuid != view_.superblock.uuid || one.peek.rank != file.rank) return one.name;
+    }
     return std::nullopt;
   }
   bool IsOfThisSet(const std::string& path) const {

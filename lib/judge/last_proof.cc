@@ -20,19 +20,38 @@ namespace {
 // `holder`: a file with the content that `file` had at its last commit.
 struct HolderOf {
   std::string file, holder;
-  LZY_FIELDS(file, holder)
+  bool rotten = false;  // it has most of that content only: it was renamed, and damaged
+  LZY_FIELDS(file, holder, rotten)
 };
+
+// The sidecar that knows the last commit of `file`: the one that is used for it; or that of its rank in the set, if the member was
+// renamed and another file has its name, so that another sidecar is found for it. Empty: none.
+std::string SidecarOfLastCommit(const Context& context, const DatasetView& view, const FileView& file) {
+  if (file.sidecar_usable() || view.ref.kind == DatasetKind::kShared) return file.sidecar_path;
+  const std::string directory = DirectoryOf(FollowLink(context.fs, file.path));
+  Directory around(context.fs, directory);
+  for (const std::string& name : around.Sidecars()) {
+    const auto& peek = around.PeekAt(name);
+    if (peek.ok() && peek->committed && peek->uuid == view.superblock.uuid && peek->rank == file.rank) return JoinPath(directory, name);
+  }
+  return "";
+}
 
 // Only a file with the committed mtime could be mistaken for this one: from an archive, with a coarse clock, or written
 // within the same tick. If two sets exchanged names, each proves the other, whatever the times are.
 void AddHolder(const Context& context, const DatasetView& view, const FileView& file, std::vector<HolderOf>& mine) {
   const std::string real = FollowLink(context.fs, file.path);
   const Holders which = file.identity.Is(Identity::Kind::kProven) ? Holders::kProtected : Holders::kOfItsTime;
-  const auto holder = FindHolder(context.fs, file.sidecar_path, real, context.options.key.get(), which);
+  const std::string sidecar = SidecarOfLastCommit(context, view, file);
+  if (sidecar.empty()) return;
+  const auto holder = file.sidecar_usable() ? FindHolder(context.fs, sidecar, real, context.options.key.get(), which) : std::nullopt;
   const bool is_member = holder && std::ranges::any_of(view.ref.members, [&](const auto& member) {
     return FollowLink(context.fs, member.second) == holder->path;
   });
   if (holder && !is_member) mine.push_back({file.path, holder->path});
+  if (holder) return;
+  const auto rotten = FindRotten(context.fs, sidecar, real, context.options.key.get());
+  if (rotten) mine.push_back({file.path, *rotten, /*rotten=*/true});
 }
 
 // A file was copied over another one, or two files were exchanged by copying. The next repair would take the new content
@@ -47,7 +66,7 @@ Status TellOfHolders(const Context& context, const DatasetView& view, DatasetRep
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
     for (const FileView& file : view.files()) {
       const int rank = context.comm.rank();
-      const bool asked = shared ? rank == 0 : file.owner == rank && edited.contains(file.rank) && file.sidecar_usable();
+      const bool asked = shared ? rank == 0 : file.owner == rank && edited.contains(file.rank);
       if (asked) AddHolder(context, view, file, mine);
     }
   }));
@@ -57,6 +76,12 @@ Status TellOfHolders(const Context& context, const DatasetView& view, DatasetRep
     const bool both = std::ranges::any_of(view.files(), [&](const FileView& file) {
       return file.path == one.file && file.identity.Is(Identity::Kind::kProven) && BaseNameOf(file.identity.name) == BaseNameOf(one.holder);
     });
+    if (one.rotten) {
+      report.warnings.push_back(fmt::format("{}: '{}' has the size and time of what this file was at its last commit, and most of its content: it was "
+                                            "renamed, and is damaged. Only the parity of that commit can give its content back, and a commit replaces it. First "
+                                            "give that file its name back, and repair it", one.file, one.holder));
+      continue;
+    }
     report.warnings.push_back(
         both ? fmt::format("{0}: it and '{1}' hold what the other one was at its last commit, and nothing else proves that. Give the files "
                            "their contents back. Or commit this one as it is: lzy-protect --force {2}", one.file, one.holder, ShellQuote(view.ref.path))

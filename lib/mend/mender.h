@@ -107,6 +107,8 @@ class Mender {
   struct Kept {
     std::string name, why;
   };
+  // True if the file has the sidecar of another dataset, which proves its content: it came here by a rename.
+  bool IsOfAnotherDataset(const FileView& file, const FileMend& mend) const;
   Kept KeptOf(const FileView& file, const FileMend& mend) const;
   Result<std::optional<Kept>> WhyToKeep(const FileView& file, const FileMend& mend) const;
   Status Keep(const Kept& kept, const FileView& file, const FileMend& mend, std::vector<std::string>& warnings) const;

@@ -523,6 +523,13 @@ Result<bool> Holds(FileSystem& fs, const std::string& data, const Sidecar& sidec
   return holds;
 }
 
+// True if at least half of the blocks of a file are as `sidecar` committed them. A file that has the committed size and mtime,
+// too, is the committed one, damaged since: it was renamed, and is a copy (from a backup, or on another file system).
+bool IsMostlyAs(FileSystem& fs, const std::string& data, const Sidecar& sidecar, const LeafKey* key) {
+  const Likeness alike = LikenessOf(fs, data, sidecar, key);
+  return alike.same > 0 && 2 * alike.same >= alike.total;
+}
+
 // True if a file with the committed size and mtime may be what is left of the committed one: it is that file by inode and
 // birth, or a block of it is as committed.
 bool MayBeRottenFrom(FileSystem& fs, const std::string& data, const FileStat& stat, const Sidecar& sidecar, const LeafKey* key) {
@@ -622,6 +629,38 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
   return is_elsewhere ? std::nullopt : rotten;
 }
 
+namespace {
+
+// True if `path` ends with the name that the set of `peek` gives to this member.
+bool IsMemberName(const std::string& path, const Peek& peek) {
+  const std::string name = ExpandPattern(peek.name, peek.rank);
+  return path == name || path.ends_with("/" + name);
+}
+
+}  // namespace
+
+std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key) {
+  const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
+  if (!loaded.ok() || !(*loaded)->committed()) return std::nullopt;
+  std::optional<std::string> rotten;
+  for (const std::string& path : CandidatesFor(fs, sidecar, (*loaded)->contents().superblock.stamp, except, Holders::kOfItsTime)) {
+    const auto holds = Holds(fs, path, **loaded, key);
+    if (!holds.ok()) continue;
+    if (*holds) return std::nullopt;
+    const auto stat = fs.Stat(path, /*follow=*/false);
+    const auto own = SidecarPath(path);
+    const auto peek = own.ok() ? PeekSidecar(fs, *own) : Result<Peek>(own.status());
+    // By its own sidecar it can be repaired, unless that is of a member that had another name: its set finds it there only.
+    const bool has_its_own = stat.ok() && peek.ok() && peek->committed && HasSizeAndTime(*stat, peek->stamp);
+    const bool at_home = has_its_own && (peek->kind == DatasetKind::kShared || IsMemberName(path, *peek));
+    if (rotten || !stat.ok() || at_home) continue;
+    const auto right = peek.ok() ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
+    if (!right.ok() || *right) continue;
+    if (IsSameFile(*stat, (*loaded)->contents().superblock.stamp) || IsMostlyAs(fs, path, **loaded, key)) rotten = path;
+  }
+  return rotten;
+}
+
 bool IsHeldByAnother(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key) {
   const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
   if (!loaded.ok() || !(*loaded)->committed()) return false;
@@ -681,8 +720,7 @@ std::vector<FormerName> MovedFrom(FileSystem& fs, const std::string& data_path, 
     bool same = MayBe(stat, peek->stamp) && place.ok() && place->device == stat.device;
     if (!same) {
       const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
-      const Likeness alike = loaded.ok() ? LikenessOf(fs, data_path, **loaded, key) : Likeness{};
-      same = alike.same > 0 && 2 * alike.same >= alike.total;
+      same = loaded.ok() && IsMostlyAs(fs, data_path, **loaded, key);
     }
     std::string name = NameAtCommit(path, *peek, /*beside=*/false);
     if (same) names.push_back({path, std::move(*peek), std::move(name)});
@@ -722,6 +760,32 @@ std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path
   return names;
 }
 
+std::vector<FormerName> MostlyAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
+                                 const LeafKey* key) {
+  constexpr std::size_t kMost = 64;  // sidecars that are compared
+  const std::string directory = DirectoryOf(data_path);
+  std::vector<FormerName> names;
+  if (stat.size == 0) return names;
+  std::size_t compared = 0;
+  for (const std::string& sidecar : Neighbours::For(fs, directory, BaseNameOf(data_path), stat).look->SidecarsOfSizeAndTime(stat.size, stat.mtime_ns)) {
+    const std::string path = JoinPath(directory, sidecar);
+    if ((!except.empty() && RealPathOf(fs, path) == RealPathOf(fs, except)) || ++compared > kMost) continue;
+    const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
+    auto peek = PeekSidecar(fs, path);
+    if (!peek.ok() || !peek->committed || !loaded.ok() || !IsMostlyAs(fs, data_path, **loaded, key)) continue;
+    // If the file that has the name is as committed by its size and time, or by its content, this is a copy of it.
+    const std::string owner = OwnerOf(path);
+    const auto there = owner.empty() ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(owner, /*follow=*/false);
+    if (there.ok() && RealPathOf(fs, owner) != RealPathOf(fs, data_path)) {
+      const auto right = HasSizeAndTime(*there, peek->stamp) ? Result<bool>(true) : Holds(fs, owner, **loaded, key);
+      if (!right.ok() || *right) continue;
+    }
+    std::string name = NameAtCommit(path, *peek, /*beside=*/true);
+    names.push_back({path, std::move(*peek), std::move(name)});
+  }
+  return names;
+}
+
 namespace {
 
 // A file that was not changed since it was written (ctime) was not renamed; this saves a look at the directories.
@@ -730,6 +794,7 @@ std::optional<FormerName> RottenFormer(FileSystem& fs, const std::string& data_p
   if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0 || stat->ctime_ns == stat->mtime_ns) return std::nullopt;
   std::vector<FormerName> names = CommittedAs(fs, data_path, *stat, "", Within::kDirectory);
   for (FormerName& moved : MovedFrom(fs, data_path, *stat, key)) names.push_back(std::move(moved));
+  if (names.empty()) names = MostlyAs(fs, data_path, *stat, "", key);
   std::optional<FormerName> found;
   for (FormerName& one : names) {
     const std::string owner = OwnerOf(one.sidecar);

@@ -62,6 +62,10 @@ struct Holder {
 /// that may be the file, damaged since, even if its own sidecar proves what it has now. nullopt if there is none.
 std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
                                  Holders which);
+/// Finds a file other than `except` with the size and mtime that `sidecar` committed, and most of the content, but not all: it
+/// was renamed, and damaged. Then only `sidecar` can give its content back. nullopt if there is none, if its own sidecar proves
+/// what it has, or if another file has the committed content.
+std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
 /// True if a file in reach other than `except` has the content that `sidecar` committed.
 bool IsHeldByAnother(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
 /// If a usable sidecar of another name proves the content of `data_path` (FindProver), remembers it as the sidecar of this
@@ -91,10 +95,15 @@ enum class Within { kDirectory, kReach };
 /// file, or also in reach on its file system. If there is one, the file was renamed. Births are compared if they are known.
 std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
                                     Within within);
+/// Finds sidecars beside the file that were committed with its size and mtime, and at least half of its blocks, if no file of
+/// their name has the committed content: the file was renamed, came back from a backup (so it has another inode), and was
+/// damaged. Parameters as for CommittedAs.
+std::vector<FormerName> MostlyAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
+                                 const LeafKey* key);
 /// For a file without a sidecar: finds its name at its commit, if it was renamed or moved to another directory, and damaged.
 /// That is so if a sidecar of another name, beside it or in a directory that the command names, was committed for its inode,
 /// size and mtime, no file of that name has the committed content, and this file has not either. Half of the blocks count like
-/// the inode, if the sidecar is in another directory. Otherwise nullopt.
+/// the inode. Otherwise nullopt.
 std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key);
 /// kUnprotected, with what to do, if the file `path` of `dataset` is such a file (RottenAs).
 Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& dataset, const LeafKey* key);

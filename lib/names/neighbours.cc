@@ -184,6 +184,7 @@ std::optional<Neighbours::Entry> Neighbours::Read(FileSystem& fs, const std::str
   entry.inode = peek->stamp.inode;
   entry.birth_ns = peek->stamp.birth_ns;
   entry.bytes = peek->committed ? peek->stamp.size : 0;
+  entry.mtime_ns = peek->stamp.mtime_ns;
   entry.of_set = peek->kind == DatasetKind::kSet && peek->committed;
   if (!entry.of_set) return entry;
   entry.set = peek->uuid;
@@ -234,6 +235,14 @@ std::vector<std::string> Neighbours::SidecarsOfSize(std::uint64_t bytes) const {
   std::vector<std::string> names;
   for (const Entry& entry : sidecars_) {
     if (entry.status.ok() && entry.bytes == bytes) names.push_back(entry.name);
+  }
+  return names;
+}
+
+std::vector<std::string> Neighbours::SidecarsOfSizeAndTime(std::uint64_t bytes, std::int64_t mtime_ns) const {
+  std::vector<std::string> names;
+  for (const Entry& entry : sidecars_) {
+    if (entry.status.ok() && entry.bytes == bytes && entry.mtime_ns == mtime_ns) names.push_back(entry.name);
   }
   return names;
 }

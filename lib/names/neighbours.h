@@ -52,6 +52,8 @@ class Neighbours {
   std::vector<std::string> SidecarsFor(std::uint64_t inode) const;
   /// Names of sidecars that were committed for a file of this size.
   std::vector<std::string> SidecarsOfSize(std::uint64_t bytes) const;
+  /// Names of sidecars that were committed for a file of this size and mtime.
+  std::vector<std::string> SidecarsOfSizeAndTime(std::uint64_t bytes, std::int64_t mtime_ns) const;
   /// Names of sidecars that were committed for members of sets.
   std::vector<std::string> SidecarsOfSets() const;
   /// True if there are sidecars of another set than this one.
@@ -77,6 +79,7 @@ class Neighbours {
     Status status;
     std::uint64_t inode = 0;  // of the stamp
     std::uint64_t bytes = 0;  // of the file as committed
+    std::int64_t mtime_ns = 0;
     std::int64_t birth_ns = 0;
     bool of_set = false;  // committed
     Uuid set{};

@@ -187,5 +187,111 @@ class Typed(Lost):
         self.assertNotIn("lzy-status --rescan empty", world.run("lzy-status --rescan empty").text)
 
 
+class CameBack(Lost):
+    """A file was renamed, came back from a backup with another inode, and rotted. Only the sidecar of its old name can give its
+    content back, so no commit without --force takes that sidecar, or makes the rot right."""
+
+    def back(self, directory="d"):
+        self.world.must(f"cp -a {directory} new && rm -r {directory} && mv new {directory}")
+
+    def test_of_a_file_whose_old_name_is_free(self):
+        world = self.world
+        self.files(["d/a"], 60000)
+        world.protect("d/a")
+        world.must("mv d/a d/a.1")
+        self.back()
+        world.flip("d/a.1", 100)
+        done = self.judge("lzy-protect d", "lzy-verify d/a.1", codes=[4, 4])
+        self.assertIn("it was 'a' at the last commit", done[0].text)
+        world.must("mv -n d/a.1 d/a")
+        self.judge("lzy-verify --repair --force d/a", codes=[0])
+
+    def test_of_a_log_that_was_rotated(self):
+        world = self.world
+        self.files(["d/log"], 60000)
+        world.protect("d/log")
+        right = world.read("d/log")
+        world.must("mv d/log d/log.1")
+        world.write_random("d/log", 9000)
+        self.back()
+        world.flip("d/log.1", 100)
+        done = self.judge("lzy-verify d", "lzy-protect d", codes=[9, 9])
+        for one in done:
+            self.assertIn("'d/log.1' has the size and time of what this file was at its last commit", one.text)
+        self.assertIn("lzy-protect --force d/log", done[0].text)
+        world.must("mv d/log d/log.0 && mv d/log.1 d/log && lzy-verify -q --repair --force d/log")
+        self.assertEqual(world.read("d/log"), right)
+
+    def test_of_members_that_exchanged_their_names(self):
+        world = self.world
+        for rank in range(4):
+            self.files([f"d/ck.{rank}"], 40000, LONG_AGO + rank * SECOND)
+        world.protect("'d/ck.%r'")
+        before = world.files()
+        world.must("mv d/ck.0 x && mv d/ck.1 d/ck.0 && mv x d/ck.1")
+        self.back()
+        world.flip("d/ck.1", 100)
+        done = self.judge("lzy-protect d", codes=[9])[0]
+        self.assertIn("d/ck.1: it is the file that was 'ck.0' at the last commit", done.text)
+        world.must("mv d/ck.0 x && mv d/ck.1 d/ck.0 && mv x d/ck.1 && lzy-restore -q 'd/ck.%r'")
+        self.assertEqual(world.files(), before)
+
+
+class RenamedMember(Lost):
+    """A member was renamed and rotted, and another file has its name now. The parity of its set is all that can repair it."""
+
+    def set_of(self):
+        self.files(["k0", "k1", "k2"])
+        self.world.protect("k%r")
+        return self.world.read("k0")
+
+    def test_that_has_the_next_rank(self):
+        world = self.world
+        self.set_of()
+        before = world.files()
+        world.must("mv k2 k3")
+        world.flip("k3", 100)
+        world.write_random("k2", 3000)
+        done = self.judge("lzy-verify k%r", "lzy-protect k%r", codes=[9, 4])
+        self.assertIn("k2: 'k3' has the size and time of what this file was", done[0].text)
+        self.assertIn("k3: by its size and time, and by its inode or most of its content, it was 'k2'", done[1].text)
+        world.must("rm k2 && mv k3 k2 && lzy-restore -q k%r")
+        self.assertEqual(world.files(), before)
+
+    def test_that_has_a_name_beside_the_set(self):
+        world = self.world
+        right = self.set_of()
+        world.must("mv k0 old")
+        world.flip("old", 100)
+        world.write_random("k0", 3000)
+        for command in ("lzy-protect k%r", "lzy-protect ."):
+            done = self.judge(command, codes=[1])[0]
+            self.assertIn("k0: 'old' has the size and time of what this file was", done.text)
+        world.must("mv k0 new && mv old k0 && lzy-restore -q k%r")
+        self.assertEqual(world.read("k0"), right)
+
+    def test_that_exchanged_its_name_with_one_of_another_set(self):
+        world = self.world
+        right = self.set_of()
+        self.files(["j0", "j1", "j2"], 3000, LONG_AGO + SECOND)
+        world.protect("j%r")
+        world.must("mv k0 T && mv j0 k0 && mv T j0")
+        world.flip("j0", 100)
+        self.judge("lzy-protect k%r", codes=[1])
+        world.must("mv k0 T && mv j0 k0 && mv T j0 && lzy-restore -q k%r")
+        self.assertEqual(world.read("k0"), right)
+
+    def test_what_came_in_its_place_is_kept_by_force(self):
+        world = self.world
+        right = self.set_of()
+        self.files(["b"], 12000)
+        world.protect("b")
+        of_b = world.read("b")
+        world.must("mv b k0")
+        world.run("lzy-verify --repair --force k%r")
+        world.run("lzy-restore --force k%r")
+        self.assertEqual((world.read("k0"), world.read("k0.replaced")), (right, of_b))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -242,11 +242,11 @@ std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, cons
   if (std::string obstacle = Obstacle(fs, dataset); !obstacle.empty()) return obstacle;
   if (report.status.code() == Code::kUnprotected) {
     if (std::string link = LinkAdvice(fs, dataset, repeated); !link.empty()) return link;
-    // The message says what to do.
-    if (dataset.kind == DatasetKind::kShared && RottenAs(fs, FollowLink(fs, dataset.path), nullptr)) return "";
     if (report.another) {
       if (std::string renamed = RenamedMemberAdvice(fs, report, repeated); !renamed.empty()) return renamed;
     }
+    // The message says what to do.
+    if (dataset.kind == DatasetKind::kShared && RottenAs(fs, FollowLink(fs, dataset.path), nullptr)) return "";
   }
   if (report.status.code() == Code::kUnprotected && all_seen) {
     if (std::string none = NoSetAdvice(fs, report, dataset, repeated); !none.empty()) return none;
