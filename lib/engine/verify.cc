@@ -372,10 +372,12 @@ Result<bool> HasMovedSidecar(const Context& context, const DatasetRef& dataset) 
   return any != 0;
 }
 
-// Whether there are edits that lzy-protect may refuse to commit. Then the advice must tell it.
-bool MayBeRefused(const DatasetReport& report) {
+// Whether edits that lzy-protect may refuse are to be committed: of files that hold what others were, or in a mixture of two sets.
+// For other edits, lzy-protect compares the files around with the sidecar, which would cost too much here.
+bool MayBeRefused(const DatasetView& view, const DatasetReport& report) {
   const bool edits = std::ranges::any_of(report.damage, [](const Damage& d) { return d.part == DamagePart::kData && IsEdit(d.cause); });
-  return edits && !report.another;
+  const bool mixed = std::ranges::any_of(view.files(), [](const FileView& file) { return file.fault == SidecarFault::kForeign; });
+  return edits && !report.another && (report.holds_another || mixed);
 }
 
 // A file without a sidecar may be one that was renamed and is damaged, although another file has its sidecar now, by content.
@@ -468,7 +470,7 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
   if (view.IsPartial()) request.devices.clear();  // it is not known whether they can be rebuilt
   LZY_RETURN_IF_ERROR(JudgeFindings(context, view, findings, request, report));
   if (write && view.IsPartial()) return Status::Ok();
-  if (MayBeRefused(report)) LZY_RETURN_IF_ERROR(TellWhyNotToCommit(context, view, report));
+  if (MayBeRefused(view, report)) LZY_RETURN_IF_ERROR(TellWhyNotToCommit(context, view, report));
   if (!write) {
     if (!job.replica.empty()) {
       LZY_ASSIGN_OR_RETURN(const MendPlan plan, PlanMending(view, findings, request));

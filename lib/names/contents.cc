@@ -762,7 +762,7 @@ std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path
 
 std::vector<FormerName> MostlyAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
                                  const LeafKey* key) {
-  constexpr std::size_t kMost = 64;  // sidecars that are compared
+  constexpr std::size_t kMost = 8;  // sidecars that are compared: each costs reading the file
   const std::string directory = DirectoryOf(data_path);
   std::vector<FormerName> names;
   if (stat.size == 0) return names;
