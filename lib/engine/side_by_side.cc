@@ -7,6 +7,8 @@
 
 #include "comm/records.h"
 #include "dataset/view.h"
+#include "names/peek.h"
+#include "sidecar/names.h"
 #include "storage/parallel.h"
 
 namespace lzy {
@@ -22,10 +24,20 @@ struct Seen {
   friend bool operator==(const Seen&, const Seen&) = default;
 };
 
+// True if only the content can show which sidecar belongs to the file. Meanwhile no thread may rename sidecars beside it: a sidecar that
+// is not found does not prove anything, and lzy-protect would commit the file as an edit.
+bool NeedsContent(FileSystem& fs, const DatasetRef& dataset, const FileStat& stat) {
+  if (TellsFilesApart(stat.birth_ns)) return false;
+  const auto own = SidecarPath(dataset.path);
+  const auto peek = own.ok() ? PeekSidecar(fs, *own) : Result<Peek>(own.status());
+  return peek.ok() && peek->committed && !HasSizeAndTime(stat, peek->stamp);
+}
+
 std::optional<Seen> Look(FileSystem& fs, const DatasetRef& dataset) {
   if (dataset.kind != DatasetKind::kShared) return std::nullopt;
   const auto stat = fs.Stat(dataset.path);
   if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size > kSmallFile) return std::nullopt;
+  if (NeedsContent(fs, dataset, *stat)) return std::nullopt;
   return Seen{stat->inode, stat->size, stat->mtime_ns, stat->links};
 }
 

@@ -112,7 +112,7 @@ class NoBirths(Lost):
         world.must(f"mv between {names[0]}")
         world.flip(rotten, 100)
         rot = world.files()[rotten]
-        for command in ("lzy-verify .", "lzy-protect --threads 1 .", "lzy-verify .", "lzy-protect --threads 1 .", "lzy-verify --repair .", "lzy-verify ."):
+        for command in ("lzy-verify .", "lzy-protect .", "lzy-verify .", "lzy-protect .", "lzy-verify --repair .", "lzy-verify ."):
             done = world.run(command)
             self.assertNotEqual(done.code, 0, self.world.story())
             self.assertIn(f"{rotten}: ", done.text)
@@ -123,8 +123,8 @@ class NoBirths(Lost):
         for one, other in zip(names, names[1:]):
             world.must(f"mv {other} {one}")
         world.must(f"mv between {names[-1]}")
-        world.run("lzy-protect --threads 1 .")  # gives the others their sidecars back
-        text = world.run("lzy-protect --threads 1 .").text
+        world.run("lzy-protect .")  # gives the others their sidecars back
+        text = world.run("lzy-protect .").text
         for back in re.findall(r"repair it: (mv -n .*)", text):
             world.must(back)
         for name in re.findall(r"(\w+): its own sidecar was set aside", text):
