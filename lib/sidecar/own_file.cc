@@ -8,43 +8,20 @@
 #include <utility>
 #include <vector>
 
-#include "base/late_file.h"
+#include "base/forwarding_file.h"
 #include "sidecar/names.h"
 
 namespace lzy {
 namespace {
 
 // A file that was renamed while it was open, with its new path.
-class RenamedFile final : public File, public LateFile {
+class RenamedFile final : public ForwardingFile {
  public:
-  RenamedFile(std::unique_ptr<File> file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
-
-  Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override { return file_->ReadAt(offset, to); }
-  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override { return file_->ReadAtFromDevice(offset, to); }
-  void ExpectReading() override { file_->ExpectReading(); }
-  std::uint64_t NextData(std::uint64_t offset) override { return file_->NextData(offset); }
-  Status WriteAt(std::uint64_t offset, ByteSpan from) override { return file_->WriteAt(offset, from); }
-  void StartWriting(std::uint64_t offset, std::uint64_t length) override { file_->StartWriting(offset, length); }
-  Status Truncate(std::uint64_t size) override { return file_->Truncate(size); }
-  Status Sync() override { return file_->Sync(); }
-  Result<FileStat> Stat() override { return file_->Stat(); }
-  bool may_see_late() override { return MaySeeLate(*file_); }
-  Status Refresh() override { return lzy::Refresh(*file_); }
-  void ForgetPages() override { lzy::ForgetPages(*file_); }
-  bool StampsEveryChange() override { return file_->StampsEveryChange(); }
-  Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override { return file_->SetTimes(atime_ns, mtime_ns); }
-  Result<std::vector<std::uint8_t>> AccessAcl() override { return file_->AccessAcl(); }
-  Status CopyAccess(File& like) override { return file_->CopyAccess(like); }
-  Status SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) override { return file_->SetAccess(mode, uid, gid); }
-  Result<Attributes> UserAttributes() override { return file_->UserAttributes(); }
-  Status SetUserAttributes(const Attributes& attributes) override { return file_->SetUserAttributes(attributes); }
-  Status Lock() override { return file_->Lock(); }
-  std::optional<LockHolder> FindLockHolder() override { return file_->FindLockHolder(); }
+  RenamedFile(std::unique_ptr<File> file, std::string path) : ForwardingFile(std::move(file)), path_(std::move(path)) {}
+  Result<FileStat> StatAtOpening() override { return file_->Stat(); }  // it was empty when it was opened
   const std::string& path() const override { return path_; }
-  int SystemDescriptor() const override { return file_->SystemDescriptor(); }
 
  private:
-  const std::unique_ptr<File> file_;
   const std::string path_;
 };
 
