@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <ranges>
 
-#include "base/printable.h"
 #include "comm/records.h"
 #include "commit/protector.h"
 #include "commit/renew_stamps.h"

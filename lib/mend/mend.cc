@@ -131,7 +131,7 @@ Status Mender::OpenEnsemble(std::size_t e) {
     const bool writes = Writer(ensemble.files[f]) && (plan.data_in_place || plan.cut_tail);
     return writes ? context_.fs.Open(ensemble.files[f].path, OpenMode::kReadWrite, /*follow=*/shared()).status() : Status::Ok();
   }));
-  LZY_RETURN_IF_ERROR(AskOtherNames(ensemble, e));
+  LZY_RETURN_IF_ERROR(AskOtherSidecars(ensemble, e));
   LZY_RETURN_IF_ERROR(ForEachFile(ensemble, [&](std::uint32_t f) {
     return Mine(ensemble.files[f]) && mends_[e][f].plan->any() ? OpenOutputs(ensemble, e, f) : Status::Ok();
   }));
@@ -199,8 +199,8 @@ Status Mender::MakeWayFor(const FileView& file) {
   return context_.fs.MakeDirectories(DirectoryOf(file.path));
 }
 
-// Links and plans are the same on all ranks.
-Status Mender::AskOtherNames(Ensemble& ensemble, std::size_t e) {
+// Links and plans are the same on all ranks. A shared file has no sidecar but that of its dataset.
+Status Mender::AskOtherSidecars(Ensemble& ensemble, std::size_t e) {
   const auto asked = [&](std::uint32_t f) {
     const FilePlan& plan = *mends_[e][f].plan;
     return ensemble.files[f].present && ensemble.files[f].stat.links > 1 && (plan.data_in_place || plan.cut_tail);
@@ -208,9 +208,11 @@ Status Mender::AskOtherNames(Ensemble& ensemble, std::size_t e) {
   std::vector<std::string>& warnings = warnings_;
   LZY_RETURN_IF_ERROR(ForEachFile(ensemble, [&](std::uint32_t f) -> Status {
     const FileView& file = ensemble.files[f];
-    if (!Writer(file) || !asked(f) || file.data_tree() == nullptr) return Status::Ok();
-    LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(file.path));
+    if (!Writer(file)) return Status::Ok();
     FileMend& mend = mends_[e][f];
+    mend.of_another = !shared() && mend.plan->any() && IsOfAnotherDataset(file);
+    if (!asked(f) || file.data_tree() == nullptr) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(file.path));
     mend.differs = SidecarThatDiffers(context_.fs, real, file.stat,
                                       {mend.plan->changed, ensemble.layout->file_size(f), ensemble.layout->block_size(), *file.data_tree()});
     if (mend.differs.empty()) return Status::Ok();
@@ -228,7 +230,7 @@ bool Mender::NeedsOwn(const FileView& file, const FileMend& mend) const {
   const Identity& identity = file.identity;
   // Nothing proves what is behind the end of a file without a sidecar.
   if (!request_.force) return MayBeWanted(file) || (plan.cut_tail && !file.sidecar_usable());
-  return identity.Is(Identity::Kind::kProven) || IsOfAnotherDataset(file, mend) || (file.stat.links > 1 && !MayBe(file.stat, file.stamp));
+  return identity.Is(Identity::Kind::kProven) || mend.of_another || (file.stat.links > 1 && !MayBe(file.stat, file.stamp));
 }
 
 // The copy gets its name before anything is written to it. After a crash, the original is there under its name or one more
@@ -237,7 +239,7 @@ Status Mender::MakeOwn(FileView& file, FileMend& mend) {
   const std::string temporary = NewDataPath(mend.target);
   const Status made = MakeCopy(file, temporary);
   const Identity& identity = file.identity;
-  const bool keeps = (identity.Is(Identity::Kind::kProven) || !request_.force || IsOfAnotherDataset(file, mend)) && file.stat.links == 1;
+  const bool keeps = (identity.Is(Identity::Kind::kProven) || !request_.force || mend.of_another) && file.stat.links == 1;
   const Status named = [&]() -> Status {
     LZY_RETURN_IF_ERROR(made);
     if (keeps) LZY_RETURN_IF_ERROR(Keep(KeptOf(file, mend), file, mend, warnings_));

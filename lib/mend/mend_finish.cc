@@ -265,16 +265,16 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
   return file.data->Stat();
 }
 
-// The content is kept if another dataset committed it, because it may exist nowhere else. It is also kept if somebody may have
-// put it there: an older commit, another version, or another file with the committed mtime.
-bool Mender::IsOfAnotherDataset(const FileView& file, const FileMend& mend) const {
+bool Mender::IsOfAnotherDataset(const FileView& file) const {
   if (!file.present || file.sidecar_usable()) return false;
   const auto peek = PeekSidecar(context_.fs, file.sidecar_path);
   if (!peek.ok() || peek->uuid == view_.superblock.uuid) return false;
-  const auto holds = HoldsCommitted(context_.fs, mend.target, file.sidecar_path, context_.options.key.get());
+  const auto holds = HoldsCommitted(context_.fs, FollowLink(context_.fs, file.path), file.sidecar_path, context_.options.key.get());
   return holds.ok() && *holds;
 }
 
+// The content is kept if another dataset committed it, because it may exist nowhere else. It is also kept if somebody may have
+// put it there: an older commit, another version, or another file with the committed mtime.
 Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) const {
   const std::string name = mend.target + ".replaced";
   if (file.identity.Is(Identity::Kind::kProven)) return {name, fmt::format("it held what '{}' was at its last commit", file.identity.name)};
@@ -282,7 +282,7 @@ Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) const {
     const auto older = PeekSidecar(context_.fs, file.sidecar_path);
     return {fmt::format("{}.commit-{}", mend.target, older.ok() ? older->generation : 0), "it was as an older commit of its set left it"};
   }
-  if (IsOfAnotherDataset(file, mend)) return {name, "it was as another dataset committed it"};
+  if (mend.of_another) return {name, "it was as another dataset committed it"};
   if (!file.sidecar_usable()) return {name, "it had no sidecar, and it was not what was committed"};
   return {name, file.stat.size == 0 ? "it was empty, and it may be another file" : "it was not what was committed, and it may be another file"};
 }
@@ -293,8 +293,7 @@ Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) const {
 Result<std::optional<Mender::Kept>> Mender::WhyToKeep(const FileView& file, const FileMend& mend) const {
   if (!file.present) return std::optional<Kept>();
   const Identity& identity = file.identity;
-  if (identity.Is(Identity::Kind::kProven) && file.stat.links == 1) return std::optional<Kept>(KeptOf(file, mend));
-  if (IsOfAnotherDataset(file, mend) && file.stat.links == 1) return std::optional<Kept>(KeptOf(file, mend));
+  if ((identity.Is(Identity::Kind::kProven) || mend.of_another) && file.stat.links == 1) return std::optional<Kept>(KeptOf(file, mend));
   if (request_.force) return std::optional<Kept>();
   if (MayBeWanted(file)) return std::optional<Kept>(KeptOf(file, mend));
   if (file.sidecar_usable() || file.data == nullptr) return std::optional<Kept>();

@@ -34,6 +34,7 @@ struct FileMend {
   std::unique_ptr<File> new_data;
   std::unique_ptr<Sidecar> new_sidecar;
   std::string differs;      // the sidecar of another name of the file, which needs other content (SidecarThatDiffers)
+  bool of_another = false;  // it has the sidecar of another dataset, which proves its content: it came here by a rename
   bool sets_aside = false;  // another sidecar has the name of the new one, and gets a temporary name
   std::unique_ptr<File> own_handle;  // shared file: this rank's handle for writing parity
   MendOutputs own;  // the outputs, if this rank has the file open itself
@@ -107,18 +108,17 @@ class Mender {
   struct Kept {
     std::string name, why;
   };
-  // True if the file has the sidecar of another dataset, which proves its content: it came here by a rename.
-  bool IsOfAnotherDataset(const FileView& file, const FileMend& mend) const;
+  bool IsOfAnotherDataset(const FileView& file) const;
   Kept KeptOf(const FileView& file, const FileMend& mend) const;
   Result<std::optional<Kept>> WhyToKeep(const FileView& file, const FileMend& mend) const;
   Status Keep(const Kept& kept, const FileView& file, const FileMend& mend, std::vector<std::string>& warnings) const;
 
-  /// Fills in FileMend::differs of the files of an ensemble that will be written in place. Collective.
-  Status AskOtherNames(Ensemble& ensemble, std::size_t e);
+  /// Fills in FileMend::differs and of_another, from the sidecars of other files and datasets. Collective.
+  Status AskOtherSidecars(Ensemble& ensemble, std::size_t e);
   /// True if the name of the file must lead to a copy before blocks are written (MakeOwn): if the sidecar of another name of the
-  /// file needs other content (FileMend::differs). With force: if another dataset
-  /// committed its present content, or if other names lead to it. Without force: if somebody may have put it
-  /// there (MayBeWanted), or if it has no sidecar and would be cut.
+  /// file needs other content (FileMend::differs). With force: if another dataset committed its present content, or if other names
+  /// lead to it. Without force: if somebody may have put it there (MayBeWanted), or if it has no sidecar and would be cut. The
+  /// same on all ranks of a shared file.
   bool NeedsOwn(const FileView& file, const FileMend& mend) const;
   /// Gives the name of the file to a copy of it. The original stays under its other names, or is kept under a new name.
   Status MakeOwn(FileView& file, FileMend& mend);
