@@ -1013,8 +1013,8 @@ class Ranks(Lost):
             self.world.must("rm -f s.* .LZY*")
 
 
-class CoarseClocks(Lost):
-    """Edits within the second of the commit, where times are in seconds."""
+class WholeSeconds(Lost):
+    """On an ext4 where times are in seconds, and times of birth are unknown."""
 
     def setUp(self):
         super().setUp()
@@ -1025,6 +1025,10 @@ class CoarseClocks(Lost):
         self.addCleanup(subprocess.run, ["umount", mounted], check=True)
         self.world.home = os.path.join(mounted, "home")
         os.mkdir(self.world.home)
+
+
+class CoarseClocks(WholeSeconds):
+    """Edits within the second of the commit."""
 
     def test_files_that_were_swapped_and_are_damaged_are_not_committed(self):
         for number, name in enumerate(("a", "b")):

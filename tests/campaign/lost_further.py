@@ -1,12 +1,10 @@
 """More of what was destroyed or told wrongly once, each as the command lines that did it (advice_lost.py has the first ones)."""
 
-import os
 import re
-import subprocess
 import unittest
 
-from advice_lost import LONG_AGO, Lost
-from advice_world import SECOND, mount_ext4
+from advice_lost import LONG_AGO, Lost, WholeSeconds
+from advice_world import SECOND
 
 
 class Copied(Lost):
@@ -87,18 +85,8 @@ class Mistyped(Lost):
         self.intact("lzy-verify 's.%r'")
 
 
-class NoBirths(Lost):
-    """Files that exchanged or rotated their names, one of them rotten, where times of birth are unknown and times are in seconds."""
-
-    def setUp(self):
-        super().setUp()
-        mounted = mount_ext4(16 << 20, "-I", "128")
-        if mounted is None:
-            self.skipTest("no file system can be mounted here")
-        self.addCleanup(os.rmdir, mounted)
-        self.addCleanup(subprocess.run, ["umount", mounted], check=True)
-        self.world.home = os.path.join(mounted, "home")
-        os.mkdir(self.world.home)
+class NoBirths(WholeSeconds):
+    """Files that exchanged or rotated their names, one of them rotten."""
 
     def check_told(self, names, rotten):
         """The names were given to each other in turn, and the file that has the name `rotten` now has rot."""
