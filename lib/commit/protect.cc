@@ -18,7 +18,7 @@
 #include "encode/coverage.h"
 #include "encode/resemblance.h"
 #include "judge/last_proof.h"
-#include "names/contents.h"
+#include "names/former_names.h"
 #include "names/lookup.h"
 #include "names/set_names.h"
 #include "rows/retry.h"

@@ -11,7 +11,7 @@
 #include "copy/copied_file.h"
 #include "dataset/lock.h"
 #include "dataset/rehome.h"
-#include "names/contents.h"
+#include "names/holders.h"
 #include "names/lookup.h"
 #include "request/report.h"
 #include "sidecar/names.h"

@@ -12,7 +12,7 @@
 #include <map>
 
 #include "engine_fixture.h"
-#include "names/contents.h"
+#include "names/provers.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"

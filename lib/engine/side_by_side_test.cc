@@ -11,7 +11,7 @@
 #include "engine/engine.h"
 #include "engine_fixture.h"
 #include "judge/examine.h"
-#include "names/contents.h"
+#include "names/provers.h"
 #include "status_matchers.h"
 #include "thread_communicator.h"
 

@@ -14,9 +14,11 @@
 #include "comm/records.h"
 #include "dataset/parts.h"
 #include "dataset/seen_late.h"
-#include "names/contents.h"
+#include "names/former_names.h"
 #include "names/lookup.h"
 #include "names/neighbours.h"
+#include "names/proven.h"
+#include "names/provers.h"
 #include "sidecar/names.h"
 #include "tuning/tuning.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/printable.h"
 #include "comm/records.h"
-#include "names/contents.h"
+#include "names/holders.h"
 #include "names/lookup.h"
 #include "names/peek.h"
 #include "names/set_names.h"

@@ -16,8 +16,8 @@
 #include "encode/rebuild.h"
 #include "judge/examine.h"
 #include "mend/mend.h"
-#include "names/contents.h"
 #include "names/lookup.h"
+#include "names/provers.h"
 
 namespace lzy {
 namespace {

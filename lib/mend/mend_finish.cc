@@ -15,7 +15,7 @@
 #include "dataset/seen_late.h"
 #include "mend/access.h"
 #include "mend/mender.h"
-#include "names/contents.h"
+#include "names/content_match.h"
 #include "names/peek.h"
 #include "sidecar/commit_clock.h"
 #include "sidecar/names.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "names/contents.h"
 #include "names/lookup.h"
+#include "names/reach.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 

@@ -19,7 +19,7 @@ struct Written {
 };
 
 /// A sidecar that was committed for another name of the file `data_path`, with other content than `written`, beside it or in reach
-/// (names/contents). Its path; empty if there is none. A sidecar whose hashes cannot be compared counts as one, such as one
+/// (names/content_match). Its path; empty if there is none. A sidecar whose hashes cannot be compared counts as one, such as one
 /// with other blocks or another key. `stat`: that of the file. Local.
 std::string SidecarThatDiffers(FileSystem& fs, const std::string& data_path, const FileStat& stat, const Written& written);
 

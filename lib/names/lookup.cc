@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "names/contents.h"
+#include "names/content_match.h"
+#include "names/proven.h"
 #include "names/set_names.h"
 #include "sidecar/names.h"
 
@@ -183,7 +184,7 @@ std::optional<std::string> Directory::NameMeantBy(const std::string& sidecar) {
 
 // The first table of docs/design/commit.md §7, cheapest and surest checks first:
 //  1. the file is gone: the sidecar of its name, if there is one, or the one that was exchanged for it;
-//  2. content has proven a sidecar (names/contents);
+//  2. content has proven a sidecar (names/proven);
 //  3. the sidecar of its name has its stamp;
 //  4. the file is new, and there is no sidecar of its name: none;
 //  5. the sidecar of its name has its inode and time of birth, or its size and mtime;

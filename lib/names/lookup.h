@@ -3,7 +3,7 @@
 //
 // Files are renamed, swapped and rotated after their commit, or put back from backups, so the name is only the first guess.
 // The sidecar of the file's name counts if the file is the committed one, or has its size and mtime. Otherwise inode and
-// time of birth together show which file was renamed. What names/contents has proven goes before all of these. Readers call
+// time of birth together show which file was renamed. What names/proven holds goes before all of these. Readers call
 // FindSidecar. Writers then rename the sidecar to match (dataset/rehome). names/survey uses a Directory for many files.
 //
 // Everything here only reads, is local to one process, and follows no symbolic link within the directory.
@@ -54,7 +54,7 @@ class Directory {
   std::optional<std::string> NameMeantBy(const std::string& sidecar);
   /// For a sidecar without a home, whose file is gone: finds its file by content. Candidates are files with its stamp that
   /// have another sidecar, or, if births are not known, files without a sidecar. They are read and must have the committed
-  /// content. Remembers the answer (names/contents). Does not find sealed files.
+  /// content. Remembers the answer (names/proven). Does not find sealed files.
   std::optional<std::string> HomeByContent(const std::string& sidecar);
   /// Files without a sidecar that have inode, size and mtime of `sidecar`, where times of birth are unknown: it was committed for
   /// one of them, under another name. If the content had not changed since, the content would have shown it.
@@ -133,7 +133,7 @@ class Directory {
 
 /// The path of the sidecar of `data_path`, in the same directory. A symbolic link `data_path` is followed first. It is the
 /// first that applies of:
-///  - the sidecar that content has proven (names/contents);
+///  - the sidecar that content has proven (names/proven);
 ///  - ".LZY.<name>", if its stamp has the file's size and mtime, or its inode and time of birth;
 ///  - a sidecar of another name with the file's inode and time of birth, if no file of that name claims it;
 ///  - ".LZY.<name>", unless it was committed for a file that has another name now.

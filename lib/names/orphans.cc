@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/printable.h"
-#include "names/contents.h"
+#include "names/holders.h"
 #include "names/set_names.h"
 #include "names/survey.h"
 #include "sidecar/contents.h"

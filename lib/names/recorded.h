@@ -3,7 +3,7 @@
 // sidecars").
 //
 // The sidecar of each member has the data roots of all members of its group (docs/format.md §5). So if one sidecar is lost,
-// the others still prove what that member was. names/contents uses this if no sidecar was made for the content of a file.
+// the others still prove what that member was. names/provers uses this if no sidecar was made for the content of a file.
 
 #include <cstdint>
 #include <map>

@@ -12,8 +12,8 @@
 
 #include "base/printable.h"
 #include "comm/records.h"
-#include "names/contents.h"
 #include "names/orphans.h"
+#include "names/reach.h"
 #include "names/set_names.h"
 #include "names/survey.h"
 #include "sidecar/names.h"
@@ -213,7 +213,7 @@ Status AgreeOnMembers(FileSystem& fs, Survey& survey, Communicator& comm, Resolv
   return Status::Ok();
 }
 
-/// Sidecars in these directories may prove the content of a file (names/contents).
+/// Sidecars in these directories may prove the content of a file (names/reach).
 void NoteReach(FileSystem& fs, const Survey& survey, const std::vector<DatasetRef>& datasets) {
   for (const std::string& directory : survey.bereft()) AddToReach(fs, directory);
   for (const DatasetRef& dataset : datasets) {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/printable.h"
-#include "names/contents.h"
+#include "names/reach.h"
 #include "names/set_claim.h"
 #include "names/set_names.h"
 #include "sidecar/names.h"

@@ -40,7 +40,7 @@ struct Leftover {
 /// Use: Add each PATH, exchange found() with the other ranks, then ask for the members of what all ranks found.
 class Survey {
  public:
-  /// `sees_all`: this process sees all disks, so what names/contents knows of datasets elsewhere counts.
+  /// `sees_all`: this process sees all disks, so what names/provers knows of datasets elsewhere counts.
   Survey(FileSystem& fs, Resolve what, bool sees_all = false) : fs_(fs), what_(what), sees_all_(sees_all) {}
 
   /// Finds the datasets of PATH and adds them to found(). kInvalidArgument or kUnprotected: this process sees none; another

@@ -12,7 +12,10 @@
 
 #include "base/printable.h"
 #include "common/set_aside.h"
-#include "names/contents.h"
+#include "names/content_match.h"
+#include "names/former_names.h"
+#include "names/holders.h"
+#include "names/provers.h"
 #include "sidecar/names.h"
 
 namespace lzy {

@@ -10,8 +10,10 @@
 #include "engine/engine.h"
 #include "engine_fixture.h"
 #include "memory_files.h"
-#include "names/contents.h"
+#include "names/former_names.h"
+#include "names/holders.h"
 #include "names/lookup.h"
+#include "names/reach.h"
 #include "sidecar/names.h"
 #include "status_matchers.h"
 

@@ -1,6 +1,6 @@
 // Goes through the tables of docs/design/commit.md §7 ("Owners of sidecars").
 
-#include "names/contents.h"
+#include "names/provers.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

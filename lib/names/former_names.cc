@@ -1,0 +1,152 @@
+#include "names/former_names.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "base/printable.h"
+#include "names/content_match.h"
+#include "names/lookup.h"
+#include "names/neighbours.h"
+#include "names/reach.h"
+#include "names/set_names.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy {
+namespace {
+
+// The name of the file of `sidecar` at its commit.
+std::string NameAtCommit(const std::string& sidecar, const Peek& peek, bool beside) {
+  std::string name = peek.kind == DatasetKind::kSet ? ExpandPattern(peek.name, peek.rank) : peek.name;
+  return beside || name.find('/') != std::string::npos ? name : JoinPath(DirectoryOf(sidecar), name);
+}
+
+// Sidecars in other directories that the command names, with the size and mtime of the file, whose file is gone. The file was
+// moved here if it is the same one by inode and birth, or, for moves between file systems, if it has at least half of the blocks.
+std::vector<FormerName> MovedFrom(FileSystem& fs, const std::string& data_path, const FileStat& stat, const LeafKey* key) {
+  constexpr std::size_t kMost = 64;  // sidecars that are compared
+  std::vector<FormerName> names;
+  std::size_t compared = 0;
+  for (const std::string& path : fs.Memo<Surroundings>().NamedOfSize(fs, stat.size, RealDirectory(fs, DirectoryOf(data_path)))) {
+    if (fs.Stat(OwnerOf(path), /*follow=*/false).status().code() != Code::kNotFound) continue;
+    auto peek = PeekSidecar(fs, path);
+    if (!peek.ok() || !peek->committed || !HasSizeAndTime(stat, peek->stamp) || ++compared > kMost) continue;
+    const auto place = fs.Stat(path, /*follow=*/false);
+    bool same = MayBe(stat, peek->stamp) && place.ok() && place->device == stat.device;
+    if (!same) {
+      const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
+      same = loaded.ok() && IsMostlyAs(fs, data_path, **loaded, key);
+    }
+    std::string name = NameAtCommit(path, *peek, /*beside=*/false);
+    if (same) names.push_back({path, std::move(*peek), std::move(name)});
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
+                                    Within within) {
+  const std::string directory = DirectoryOf(data_path);
+  const auto look = Neighbours::For(fs, directory, BaseNameOf(data_path), stat).look;
+  std::vector<std::string> sidecars;
+  for (const std::string& sidecar : look->SidecarsFor(stat.inode)) sidecars.push_back(JoinPath(directory, sidecar));
+  const std::size_t beside = sidecars.size();
+  if (within == Within::kReach) {
+    // Numbers of inodes mean something on one file system only.
+    for (const std::string& path : fs.Memo<Surroundings>().InReachFor(fs, stat.inode, RealDirectory(fs, directory))) {
+      const auto place = fs.Stat(path, /*follow=*/false);
+      if (place.ok() && place->device == stat.device) sidecars.push_back(path);
+    }
+  }
+  std::vector<FormerName> names;
+  for (std::size_t i = 0; i < sidecars.size(); ++i) {
+    const std::string& path = sidecars[i];
+    if (!except.empty() && RealPathOf(fs, path) == RealPathOf(fs, except)) continue;
+    auto peek = PeekSidecar(fs, path);
+    if (!peek.ok() || !peek->committed || !MayBe(stat, peek->stamp) || !HasSizeAndTime(stat, peek->stamp)) continue;
+    // A hard link; but the sidecar of this name may have been set aside.
+    const auto owner = fs.Stat(OwnerOf(path), /*follow=*/false);
+    const bool linked = owner.ok() && owner->inode == stat.inode && owner->device == stat.device;
+    if (linked && RealPathOf(fs, OwnerOf(path)) != RealPathOf(fs, data_path)) continue;
+    std::string name = NameAtCommit(path, *peek, i < beside);
+    names.push_back({path, std::move(*peek), std::move(name)});
+  }
+  return names;
+}
+
+std::vector<FormerName> MostlyAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
+                                 const LeafKey* key) {
+  constexpr std::size_t kMost = 8;  // sidecars that are compared: each costs reading the file
+  const std::string directory = DirectoryOf(data_path);
+  std::vector<FormerName> names;
+  if (stat.size == 0) return names;
+  std::size_t compared = 0;
+  for (const std::string& sidecar : Neighbours::For(fs, directory, BaseNameOf(data_path), stat).look->SidecarsOfSizeAndTime(stat.size, stat.mtime_ns)) {
+    const std::string path = JoinPath(directory, sidecar);
+    if ((!except.empty() && RealPathOf(fs, path) == RealPathOf(fs, except)) || ++compared > kMost) continue;
+    const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
+    auto peek = PeekSidecar(fs, path);
+    if (!peek.ok() || !peek->committed || !loaded.ok() || !IsMostlyAs(fs, data_path, **loaded, key)) continue;
+    // If the file that has the name is as committed by its size and time, or by its content, this is a copy of it.
+    const std::string owner = OwnerOf(path);
+    const auto there = owner.empty() ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(owner, /*follow=*/false);
+    if (there.ok() && RealPathOf(fs, owner) != RealPathOf(fs, data_path)) {
+      const auto right = HasSizeAndTime(*there, peek->stamp) ? Result<bool>(true) : HoldsCommitted(fs, owner, **loaded, key);
+      if (!right.ok() || *right) continue;
+    }
+    std::string name = NameAtCommit(path, *peek, /*beside=*/true);
+    names.push_back({path, std::move(*peek), std::move(name)});
+  }
+  return names;
+}
+
+namespace {
+
+// A file that was not changed since it was written (ctime) was not renamed; this saves a look at the directories.
+std::optional<FormerName> RottenFormer(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
+  const auto stat = fs.Stat(data_path, /*follow=*/false);
+  if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0 || stat->ctime_ns == stat->mtime_ns) return std::nullopt;
+  std::vector<FormerName> names = CommittedAs(fs, data_path, *stat, "", Within::kDirectory);
+  for (FormerName& moved : MovedFrom(fs, data_path, *stat, key)) names.push_back(std::move(moved));
+  if (names.empty()) names = MostlyAs(fs, data_path, *stat, "", key);
+  std::optional<FormerName> found;
+  for (FormerName& one : names) {
+    const std::string owner = OwnerOf(one.sidecar);
+    if (owner.empty()) continue;
+    if (fs.Stat(owner, /*follow=*/false).ok()) {
+      const auto is_there = HoldsCommitted(fs, owner, one.sidecar, key);
+      if (!is_there.ok() || *is_there) continue;
+    }
+    const auto holds = HoldsCommitted(fs, data_path, one.sidecar, key);
+    if (holds.ok() && *holds) return std::nullopt;
+    found = std::move(one);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
+  const auto former = RottenFormer(fs, data_path, key);
+  return former ? std::optional(former->name) : std::nullopt;
+}
+
+Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& dataset, const LeafKey* key) {
+  const std::string real = FollowLink(fs, path);
+  const auto was = RottenFormer(fs, real, key);
+  if (!was) return Status::Ok();
+  const auto own = SidecarPath(real);
+  if (was->name == BaseNameOf(real) && own.ok()) {
+    return {Code::kUnprotected, fmt::format("{}: its sidecar was set aside, and not all of it is as it was at the last commit: it is damaged. Give "
+                                            "it its sidecar back, then repair it: mv -n {} {}", path, ShellQuote(was->sidecar), ShellQuote(*own))};
+  }
+  return {Code::kUnprotected, fmt::format("{}: by its size and time, and by its inode or most of its content, it was '{}' at the last commit, and "
+                                          "not all of it is as it was then: it was renamed or moved, and is damaged. Give it that name back, then "
+                                          "repair it. Or commit it as it is: lzy-protect --force {}", path, was->name, ShellQuote(dataset))};
+}
+
+}  // namespace lzy

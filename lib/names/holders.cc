@@ -1,0 +1,118 @@
+#include "names/holders.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "names/content_match.h"
+#include "names/lookup.h"
+#include "names/membership.h"
+#include "names/neighbours.h"
+#include "names/peek.h"
+#include "names/reach.h"
+#include "names/set_names.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy {
+namespace {
+
+// Files other than `except` that may have the content of `sidecar`, by their size and, if requested, mtime. Examines some of
+// those beside it and protected ones in reach; with kAll, also others in reach.
+std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sidecar, const Stamp& stamp, const std::string& except,
+                                       Holders which) {
+  constexpr std::size_t kMost = 256;
+  const std::string directory = DirectoryOf(sidecar);
+  std::vector<std::string> paths;
+  if (stamp.size == 0) return paths;
+  const auto add = [&](const std::string& path) {
+    const auto stat = path == except ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(path, /*follow=*/false);
+    if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size != stamp.size) return;
+    if (which != Holders::kOfItsTime || stat->mtime_ns == stamp.mtime_ns) paths.push_back(path);
+  };
+  const auto stat = fs.Stat(except, /*follow=*/false);
+  const Result<std::vector<std::string>> names =
+      stat.ok() ? Neighbours::For(fs, directory, BaseNameOf(except), *stat).look->FilesOfSize(stamp.size)
+                : fs.List(directory.empty() ? "." : directory);
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
+    if (paths.size() < kMost && !IsLzyName(name)) add(JoinPath(directory, name));
+  }
+  const std::string here = RealDirectory(fs, directory);
+  if (which == Holders::kAll) {
+    for (const std::string& path : fs.Memo<Surroundings>().FilesOfSize(fs, stamp.size, here)) {
+      if (paths.size() < 2 * kMost) add(path);
+    }
+    return paths;
+  }
+  for (const std::string& other : fs.Memo<Surroundings>().AllInReach(fs, here)) {
+    const auto owner = DirectoryOf(other) == here ? std::nullopt : DataPathOf(other);
+    if (owner) add(*owner);
+  }
+  return paths;
+}
+// True if `path` ends with the name that the set of `peek` gives to this member.
+bool IsMemberName(const std::string& path, const Peek& peek) {
+  const std::string name = ExpandPattern(peek.name, peek.rank);
+  return path == name || path.ends_with("/" + name);
+}
+
+}  // namespace
+
+// A file that was damaged and then committed again under another name has a sidecar that proves it. If no other file has the
+// committed content, only `sidecar` can give it back.
+std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
+                                 Holders which) {
+  const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
+  if (!loaded.ok() || !(*loaded)->committed()) return std::nullopt;
+  const Stamp& stamp = (*loaded)->contents().superblock.stamp;
+  bool is_elsewhere = false;
+  std::optional<Holder> rotten;
+  for (const std::string& path : CandidatesFor(fs, sidecar, stamp, except, which)) {
+    const auto holds = HoldsCommitted(fs, path, **loaded, key);
+    const bool proven = holds.ok() && *holds;
+    const auto stat = fs.Stat(path, /*follow=*/false);
+    if (!proven && (which != Holders::kAll || !stat.ok() || !HasSizeAndTime(*stat, stamp))) continue;
+    const auto own = SidecarPath(path);
+    const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
+    if (which != Holders::kAll && !has_own && !IsClaimedByASet(fs, path)) continue;
+    const auto right = has_own ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
+    if (right.ok() && !*right) return Holder{path, proven};
+    is_elsewhere = is_elsewhere || (proven && right.ok());
+    const bool committed = !proven && right.ok() && !rotten;
+    if (committed && MayBeRottenFrom(fs, path, *stat, **loaded, key)) rotten = Holder{path, false, /*committed=*/true};
+  }
+  return is_elsewhere ? std::nullopt : rotten;
+}
+std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key) {
+  const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
+  if (!loaded.ok() || !(*loaded)->committed()) return std::nullopt;
+  std::optional<std::string> rotten;
+  for (const std::string& path : CandidatesFor(fs, sidecar, (*loaded)->contents().superblock.stamp, except, Holders::kOfItsTime)) {
+    const auto holds = HoldsCommitted(fs, path, **loaded, key);
+    if (!holds.ok()) continue;
+    if (*holds) return std::nullopt;
+    const auto stat = fs.Stat(path, /*follow=*/false);
+    const auto own = SidecarPath(path);
+    const auto peek = own.ok() ? PeekSidecar(fs, *own) : Result<Peek>(own.status());
+    // By its own sidecar it can be repaired, unless that is of a member that had another name: its set finds it there only.
+    const bool has_its_own = stat.ok() && peek.ok() && peek->committed && HasSizeAndTime(*stat, peek->stamp);
+    const bool at_home = has_its_own && (peek->kind == DatasetKind::kShared || IsMemberName(path, *peek));
+    if (rotten || !stat.ok() || at_home) continue;
+    const auto right = peek.ok() ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
+    if (!right.ok() || *right) continue;
+    if (IsSameFile(*stat, (*loaded)->contents().superblock.stamp) || IsMostlyAs(fs, path, **loaded, key)) rotten = path;
+  }
+  return rotten;
+}
+
+bool IsHeldByAnother(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key) {
+  const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
+  if (!loaded.ok() || !(*loaded)->committed()) return false;
+  const std::vector<std::string> candidates = CandidatesFor(fs, sidecar, (*loaded)->contents().superblock.stamp, except, Holders::kAll);
+  return std::ranges::any_of(candidates, [&](const std::string& path) {
+    const auto holds = HoldsCommitted(fs, path, **loaded, key);
+    return holds.ok() && *holds;
+  });
+}
+
+}  // namespace lzy

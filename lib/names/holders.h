@@ -1,0 +1,40 @@
+#pragma once
+// Finds the files that have the content which a sidecar committed (docs/design/commit.md §7, "Owners of sidecars").
+//
+// Local to one process; nothing is written. `key` as for names/content_match.
+
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "merkle/leaf_key.h"
+
+namespace lzy {
+
+/// The files that FindHolder examines.
+enum class Holders {
+  kAll,        ///< all, and also those that have the committed size and mtime but not the content: they may be the file, damaged
+               ///< since
+  kProtected,  ///< those with a sidecar, and members of sets: a repair might write to them
+  kOfItsTime,  ///< those of kProtected with the committed mtime: the others count as edited
+};
+/// A file that FindHolder found.
+struct Holder {
+  std::string path;
+  bool proven = false;  ///< it has the committed content; else it may be the file, damaged since (kAll)
+  bool committed = false;  ///< not proven: it has a sidecar of its own that was made after the damage
+};
+/// Finds a file other than `except` (a path) that has the content that `sidecar` committed, and not the content of its own
+/// sidecar. If `sidecar` is lost, nothing proves this content any more. Examines the first 256 files of the committed size
+/// beside the sidecar, and those in reach. If no file has the content: with kAll, finds one with the committed size and mtime
+/// that may be the file, damaged since, even if its own sidecar proves what it has now. nullopt if there is none.
+std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
+                                 Holders which);
+/// Finds a file other than `except` with the size and mtime that `sidecar` committed, and most of the content, but not all: it
+/// was renamed, and damaged. Then only `sidecar` can give its content back. nullopt if there is none, if its own sidecar proves
+/// what it has, or if another file has the committed content.
+std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
+/// True if a file in reach other than `except` has the content that `sidecar` committed.
+bool IsHeldByAnother(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
+
+}  // namespace lzy

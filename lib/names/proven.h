@@ -1,0 +1,34 @@
+#pragma once
+// The sidecars that content has proven to be those of files (names/provers). lookup.h uses them until the file changes.
+//
+// Kept with the file system; nothing is written. Thread-safe.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/record.h"
+
+namespace lzy {
+
+/// Remembers that `sidecar` is proven to be that of the file `name`. Both are names in `directory`.
+void RememberProven(FileSystem& fs, const std::string& directory, const std::string& name, const std::string& sidecar);
+/// The name of the sidecar that is proven to be that of the file `name`; nullopt if file or sidecar have changed since.
+std::optional<std::string> ProvenSidecar(FileSystem& fs, const std::string& directory, const std::string& name);
+/// The inverse of ProvenSidecar: the file for which `sidecar` is proven.
+std::optional<std::string> ProvenHome(FileSystem& fs, const std::string& directory, const std::string& sidecar);
+
+/// A file without a sidecar: AdoptByContent gave the sidecar that it was judged by to the file `by`, and it was renamed.
+struct LeftBare {
+  std::string path;
+  std::string by;
+  std::string sidecar;  ///< its former path
+  LZY_FIELDS(path, by, sidecar)
+};
+/// Returns each such file once, if it still exists and nothing else tells of it. From any thread.
+std::vector<LeftBare> TakeLeftBare(FileSystem& fs);
+/// Remembers such a file for TakeLeftBare.
+void RememberLeftBare(FileSystem& fs, const LeftBare& file);
+
+}  // namespace lzy

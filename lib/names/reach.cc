@@ -1,0 +1,234 @@
+#include "names/reach.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "names/peek.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy {
+namespace {
+
+// Calls see(path, peek) for each committed sidecar in these directories. Sidecars that were set aside count, too.
+template <class See>
+void LookInto(FileSystem& fs, const std::set<std::string>& directories, const See& see) {
+  for (const std::string& directory : directories) {
+    const auto names = fs.List(directory);
+    for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
+      if (!DataPathOf(name) && !DataPathOfTemporary(name)) continue;
+      const auto peek = PeekSidecar(fs, JoinPath(directory, name));
+      if (peek.ok() && peek->committed) see(JoinPath(directory, name), *peek);
+    }
+  }
+}
+
+// The paths with this number that are not in the directory `here`.
+std::vector<std::string> PathsBeyond(const std::multimap<std::uint64_t, std::string>& paths, std::uint64_t number,
+                                     const std::string& here) {
+  std::vector<std::string> beyond;
+  const auto [begin, end] = paths.equal_range(number);
+  for (auto at = begin; at != end; ++at) {
+    if (DirectoryOf(at->second) != here) beyond.push_back(at->second);
+  }
+  return beyond;
+}
+
+}  // namespace
+
+std::string RealDirectory(FileSystem& fs, const std::string& directory) {
+  auto real = fs.RealPath(directory.empty() ? "." : directory);
+  return real.ok() ? *real : directory;
+}
+
+std::string RealPathOf(FileSystem& fs, const std::string& path) {
+  return JoinPath(RealDirectory(fs, DirectoryOf(path)), BaseNameOf(path));
+}
+
+std::string OwnerOf(const std::string& sidecar) {
+  const auto owner = DataPathOf(sidecar);
+  return owner ? *owner : DataPathOfTemporary(sidecar).value_or("");
+}
+
+SameSize::SameSize(FileSystem& fs, const std::vector<std::string>& sidecars) {
+  for (const std::string& path : sidecars) {
+    (void)NoThrow([&] {
+      const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
+      if (!loaded.ok() || !(*loaded)->committed() || (*loaded)->contents().data_tree.leaf_count() == 0) return;
+      const Superblock& sb = (*loaded)->contents().superblock;
+      by_first_[{sb.block_size, sb.sealed()}].emplace((*loaded)->contents().data_tree.leaf(0).bytes, path);
+    });
+  }
+}
+
+Result<std::vector<std::string>> SameSize::WithFirstBlockOf(File& data, std::uint64_t size, const LeafKey* key) const {
+  std::vector<std::string> out;
+  for (const auto& [kind, sidecars] : by_first_) {
+    const auto& [block, sealed] = kind;
+    if (sealed != (key != nullptr)) continue;
+    std::vector<std::uint8_t> bytes(std::min<std::uint64_t>(block, size));
+    LZY_ASSIGN_OR_RETURN(const std::size_t got, data.ReadAt(0, bytes));
+    if (got < bytes.size()) continue;
+    const auto [begin, end] = sidecars.equal_range(LeafHash(key, HashTag::kDataLeaf, 0, bytes).bytes);
+    for (auto at = begin; at != end; ++at) out.push_back(at->second);
+  }
+  return out;
+}
+
+std::shared_ptr<const SameSize> Surroundings::Beside(FileSystem& fs, const std::string& directory, std::uint64_t bytes,
+                                                     const std::shared_ptr<const Neighbours>& look) {
+  const std::lock_guard lock(mutex_);
+  LookBeside(look);
+  auto& known = beside_[bytes];
+  if (known) return known;
+  std::vector<std::string> paths;
+  for (const std::string& name : look->SidecarsOfSize(bytes)) paths.push_back(JoinPath(directory, name));
+  return known = std::make_shared<SameSize>(fs, paths);
+}
+
+std::shared_ptr<const SameSize> Surroundings::InReach(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> paths;
+  if (ReachesBeyond(fs, here)) {
+    const auto [begin, end] = by_size_->equal_range(bytes);
+    std::ranges::transform(begin, end, std::back_inserter(paths), [](const auto& one) { return one.second; });
+  }
+  if (paths.empty()) return std::make_shared<SameSize>(fs, paths);
+  auto& known = in_reach_[bytes];
+  if (!known) known = std::make_shared<SameSize>(fs, paths);
+  return known;
+}
+
+std::shared_ptr<const RecordedMembers> Surroundings::RecordedBeside(FileSystem& fs, const std::string& directory,
+                                                                    const std::shared_ptr<const Neighbours>& look) {
+  const std::lock_guard lock(mutex_);
+  LookBeside(look);
+  if (recorded_beside_) return recorded_beside_;
+  std::vector<std::string> paths;
+  for (const std::string& name : look->SidecarsOfSets()) paths.push_back(JoinPath(directory, name));
+  return recorded_beside_ = std::make_shared<RecordedMembers>(fs, paths);
+}
+
+std::shared_ptr<const RecordedMembers> Surroundings::RecordedInReach(FileSystem& fs, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  if (!ReachesBeyond(fs, here)) return std::make_shared<RecordedMembers>(fs, std::vector<std::string>());
+  if (!recorded_in_reach_) recorded_in_reach_ = std::make_shared<RecordedMembers>(fs, of_sets_);
+  return recorded_in_reach_;
+}
+
+std::vector<std::string> Surroundings::AllInReach(FileSystem& fs, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> paths;
+  if (!ReachesBeyond(fs, here)) return paths;
+  std::ranges::transform(*by_size_, std::back_inserter(paths), [](const auto& one) { return one.second; });
+  return paths;
+}
+
+std::vector<std::string> Surroundings::InReachFor(FileSystem& fs, std::uint64_t inode, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  return ReachesBeyond(fs, here) ? PathsBeyond(by_inode_, inode, here) : std::vector<std::string>();
+}
+
+std::vector<std::string> Surroundings::NamedOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  TakeMore(fs, Reach::kNamed);
+  if (named_.size() <= named_.count(here)) return {};
+  if (!named_by_size_) {
+    named_by_size_.emplace();
+    LookInto(fs, named_, [&](const std::string& path, const Peek& peek) { named_by_size_->emplace(peek.stamp.size, path); });
+  }
+  return PathsBeyond(*named_by_size_, bytes, here);
+}
+
+std::vector<std::string> Surroundings::FilesOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  if (!ReachesBeyond(fs, here)) return {};
+  if (!files_) LookAtFiles(fs);
+  return PathsBeyond(*files_, bytes, here);
+}
+
+bool Surroundings::IsNamed(FileSystem& fs, const std::string& directory) {
+  const std::lock_guard lock(mutex_);
+  TakeMore(fs, Reach::kNamed);
+  return named_.contains(directory);
+}
+
+void Surroundings::AddToReach(const std::string& directory) {
+  const std::lock_guard lock(mutex_);
+  Add(directory, Reach::kNamed);
+}
+
+void Surroundings::AddToReach(std::function<std::vector<std::string>()> more, Reach which) {
+  const std::lock_guard lock(mutex_);
+  more_[which].push_back(std::move(more));
+}
+
+void Surroundings::LookBeside(const std::shared_ptr<const Neighbours>& look) {
+  if (look_ == look) return;
+  look_ = look;
+  beside_.clear();
+  recorded_beside_.reset();
+}
+
+void Surroundings::Add(const std::string& directory, Reach which) {
+  if (which == Reach::kNamed && named_.insert(directory).second) named_by_size_.reset();
+  if (!directories_.insert(directory).second) return;
+  by_size_.reset();
+  files_.reset();
+  recorded_in_reach_.reset();
+}
+
+void Surroundings::TakeMore(FileSystem& fs, Reach which) {
+  for (const auto& more : std::exchange(more_[which], {})) {
+    for (const std::string& directory : more()) Add(RealDirectory(fs, directory), which);
+  }
+}
+
+bool Surroundings::ReachesBeyond(FileSystem& fs, const std::string& here) {
+  TakeMore(fs, Reach::kNamed);
+  TakeMore(fs, Reach::kKnown);
+  if (directories_.size() <= directories_.count(here)) return false;
+  if (!by_size_) LookAtReach(fs);
+  return true;
+}
+
+void Surroundings::LookAtReach(FileSystem& fs) {
+  in_reach_.clear();
+  by_size_.emplace();
+  by_inode_.clear();
+  of_sets_.clear();
+  LookInto(fs, directories_, [&](const std::string& path, const Peek& peek) {
+    by_size_->emplace(peek.stamp.size, path);
+    by_inode_.emplace(peek.stamp.inode, path);
+    if (peek.kind == DatasetKind::kSet) of_sets_.push_back(path);
+  });
+}
+
+void Surroundings::LookAtFiles(FileSystem& fs) {
+  files_.emplace();
+  for (const std::string& directory : directories_) {
+    const auto names = fs.List(directory);
+    for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
+      const std::string path = JoinPath(directory, name);
+      const auto stat = IsLzyName(name) ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(path, /*follow=*/false);
+      if (stat.ok() && stat->type == FileStat::Type::kRegular) files_->emplace(stat->size, path);
+    }
+  }
+}
+
+void AddToReach(FileSystem& fs, const std::string& directory) {
+  fs.Memo<Surroundings>().AddToReach(RealDirectory(fs, directory));
+}
+
+void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories, Reach which) {
+  fs.Memo<Surroundings>().AddToReach(std::move(directories), which);
+}
+
+std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here) {
+  const std::string real = RealDirectory(fs, here);
+  std::vector<std::string> paths = fs.Memo<Surroundings>().AllInReach(fs, real);
+  std::erase_if(paths, [&](const std::string& path) { return DirectoryOf(path) == real; });
+  return paths;
+}
+
+}  // namespace lzy

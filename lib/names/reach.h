@@ -1,0 +1,118 @@
+#pragma once
+// Which directories may have the sidecar of a file, and what is in them (docs/design/commit.md §7, "Owners of sidecars").
+//
+// A file may have been moved, so its sidecar may be in another directory. In reach are the directories that the command names,
+// and those that lzy knows of (the catalogue).
+//
+// Local to one process; nothing is written. The reach is kept with the file system. Everything here is thread-safe.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "merkle/leaf_key.h"
+#include "names/neighbours.h"
+#include "names/recorded.h"
+
+namespace lzy {
+
+/// Adds a directory to the reach. ResolvePath calls it for all datasets that it finds.
+void AddToReach(FileSystem& fs, const std::string& directory);
+/// Directories that the command names, or that lzy only knows of (the catalogue).
+enum class Reach { kNamed, kKnown };
+/// Adds more directories to the reach. `directories` is called at most once: when the first file differs from its sidecar, or
+/// with kNamed when a file without a sidecar may have been moved. Missing directories are skipped.
+void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories, Reach which);
+/// Paths of the committed sidecars in reach, in other directories than `here`, including those that were set aside.
+std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here);
+
+/// The real path of a directory (empty: the working directory), because one directory may have several paths. If it cannot be
+/// resolved, the path as it is.
+std::string RealDirectory(FileSystem& fs, const std::string& directory);
+/// The path of a file in its real directory. The file itself may be a link.
+std::string RealPathOf(FileSystem& fs, const std::string& path);
+/// The path of the data file of a sidecar's name. For a sidecar that was set aside: of the name that it had. Empty if the name
+/// is none of a sidecar.
+std::string OwnerOf(const std::string& sidecar);
+
+/// Sidecars of files of one size, by the hash of the first block. So one block of a file shows which of them are worth a
+/// comparison, however many there are. Immutable.
+class SameSize {
+ public:
+  /// `sidecars`: paths. Those that cannot be read are left out.
+  SameSize(FileSystem& fs, const std::vector<std::string>& sidecars);
+  /// Paths of the sidecars whose first leaf matches the first block of the file. Fails if that cannot be read.
+  Result<std::vector<std::string>> WithFirstBlockOf(File& data, std::uint64_t size, const LeafKey* key) const;
+
+ private:
+  // By block size, seal and first leaf.
+  std::map<std::pair<std::uint32_t, bool>, std::multimap<decltype(Hash::bytes), std::string>> by_first_;
+};
+
+/// The sidecars and files around a file, read when they are first needed and kept for the next files. Use the one of the file
+/// system: fs.Memo<Surroundings>(). `here`: the real path of the file's directory; sidecars and files there are left out.
+class Surroundings {
+ public:
+  /// Sidecars that were committed for a file of this size: beside the file, from the look at its directory; in reach, if
+  /// another directory than `here` is. The latter are read at most once, so they include those in `here`.
+  std::shared_ptr<const SameSize> Beside(FileSystem& fs, const std::string& directory, std::uint64_t bytes,
+                                         const std::shared_ptr<const Neighbours>& look);
+  std::shared_ptr<const SameSize> InReach(FileSystem& fs, std::uint64_t bytes, const std::string& here);
+  /// Members without a sidecar that sets beside the file, or in reach, record.
+  std::shared_ptr<const RecordedMembers> RecordedBeside(FileSystem& fs, const std::string& directory,
+                                                        const std::shared_ptr<const Neighbours>& look);
+  std::shared_ptr<const RecordedMembers> RecordedInReach(FileSystem& fs, const std::string& here);
+  /// Paths of all committed sidecars in reach; those in `here` are among them.
+  std::vector<std::string> AllInReach(FileSystem& fs, const std::string& here);
+  /// Paths of sidecars that were committed for a file of this inode number.
+  std::vector<std::string> InReachFor(FileSystem& fs, std::uint64_t inode, const std::string& here);
+  /// Paths of sidecars that were committed for a file of this size, in named directories. Does not look at directories that only
+  /// the catalogue names: files that are protected for the first time must not read all of its sidecars.
+  std::vector<std::string> NamedOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here);
+  /// Paths of files of this size, protected or not. The first call stats all files in reach.
+  std::vector<std::string> FilesOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here);
+  /// True if the command names this directory, a real path.
+  bool IsNamed(FileSystem& fs, const std::string& directory);
+
+  void AddToReach(const std::string& directory);
+  void AddToReach(std::function<std::vector<std::string>()> more, Reach which);
+
+ private:
+  using BySize = std::multimap<std::uint64_t, std::string>;
+  // The mutex must be held in all of them.
+  void LookBeside(const std::shared_ptr<const Neighbours>& look);
+  void Add(const std::string& directory, Reach which);
+  void TakeMore(FileSystem& fs, Reach which);
+  // True if another directory than `here` is in reach; then by_size_ is filled.
+  bool ReachesBeyond(FileSystem& fs, const std::string& here);
+  void LookAtReach(FileSystem& fs);
+  void LookAtFiles(FileSystem& fs);
+
+  std::mutex mutex_;
+  std::set<std::string> directories_, named_;  // in reach; named_ is a part of directories_
+  std::map<Reach, std::vector<std::function<std::vector<std::string>()>>> more_;
+  // From the present look at the directory of a file.
+  std::shared_ptr<const Neighbours> look_;
+  std::map<std::uint64_t, std::shared_ptr<const SameSize>> beside_;  // by size
+  std::shared_ptr<const RecordedMembers> recorded_beside_;
+  // From directories_.
+  std::optional<BySize> by_size_;  // committed sidecars
+  BySize by_inode_;                // the same paths
+  std::vector<std::string> of_sets_;  // those of them that are of sets
+  std::optional<BySize> files_;
+  std::map<std::uint64_t, std::shared_ptr<const SameSize>> in_reach_;  // by size
+  std::shared_ptr<const RecordedMembers> recorded_in_reach_;
+  // From named_.
+  std::optional<BySize> named_by_size_;
+};
+
+}  // namespace lzy
