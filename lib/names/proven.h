@@ -19,11 +19,12 @@ std::optional<std::string> ProvenSidecar(FileSystem& fs, const std::string& dire
 /// The inverse of ProvenSidecar: the file for which `sidecar` is proven.
 std::optional<std::string> ProvenHome(FileSystem& fs, const std::string& directory, const std::string& sidecar);
 
-/// A file without a sidecar: AdoptByContent gave the sidecar that it was judged by to the file `by`, and it was renamed.
+/// A file without a sidecar. AdoptByContent gave the sidecar that it was judged by to the file `by`, and it was renamed. Or `by` was
+/// restored: the sidecar of its name proved the content of both.
 struct LeftBare {
   std::string path;
   std::string by;
-  std::string sidecar;  ///< its former path
+  std::string sidecar;  ///< its former path; empty if `by` was restored
   LZY_FIELDS(path, by, sidecar)
 };
 /// Returns each such file once, if it still exists and nothing else tells of it. From any thread.

@@ -237,7 +237,8 @@ Status FindLossesBelow(ToolRun& run, const std::string& directory, Scene& scene,
   LZY_ASSIGN_OR_RETURN(const auto datasets, catalog.Datasets(directory));
   std::vector<CatalogLoss> losses;
   for (const CatalogDataset& dataset : datasets) {
-    if (dataset.state == "gone") continue;
+    // A directory that has the name of the file now. Its own name is not in it.
+    if (dataset.state == "gone" || dataset.path == directory) continue;
     auto loss = LossOf(run, dataset, lasting[dataset.id], scene, deletions);
     if (!loss) continue;
     if (loss->kind == Kind::kVanished || loss->kind == Kind::kUnprotected) {
@@ -249,12 +250,6 @@ Status FindLossesBelow(ToolRun& run, const std::string& directory, Scene& scene,
     losses.push_back(*std::move(loss));
   }
   return catalog.NoteLosses(run.tool_name(), WallClockNs(), losses);
-}
-
-std::string CatalogOption(const Options& options) {
-  const char* const kept = std::getenv(EnvironmentName("catalog").c_str());
-  if (options.catalog.empty() || (kept != nullptr && options.catalog == kept)) return "";
-  return fmt::format("--catalog {} ", ShellQuote(options.catalog));
 }
 
 }  // namespace
@@ -312,12 +307,13 @@ void ForgetMembersOf(ToolRun& run, const DatasetReport& report) {
   Catalog& catalog = *run.books()->catalog();
   const std::string pattern = CatalogPath(report.path, true);
   std::vector<CatalogLoss> members;
-  for (std::uint32_t rank = 0; rank < report.devices; ++rank) {
-    const std::string path = ExpandPattern(pattern, rank);
-    const auto known = catalog.Find(path);
-    if (!known.ok() || !*known || (*known)->kind != "shared" || (*known)->state == "gone") continue;
+  const auto known = catalog.FilesBeginningWith(pattern.substr(0, pattern.find('%')));
+  if (!known.ok()) return run.books()->Drop(known.status());
+  for (const auto& [path, id] : *known) {
+    const auto match = MatchPattern(pattern, path);
+    if (!match || *match >= report.devices) continue;
     const auto peek = FindAndPeek(run.fs(), path);
-    if (peek.ok() && peek->kind == DatasetKind::kSet) members.push_back({(*known)->id, Kind::kWanted, "member of a set"});
+    if (peek.ok() && peek->kind == DatasetKind::kSet) members.push_back({id, Kind::kWanted, "member of a set"});
   }
   if (members.empty()) return;
   if (Status noted = catalog.NoteLosses(run.tool_name(), WallClockNs(), members); !noted.ok()) run.books()->Drop(noted);
@@ -349,14 +345,23 @@ void AcknowledgeLosses(ToolRun& run) {
   run.extra()["forgotten"] = all;
 }
 
+std::string CatalogOption(const Options& options) {
+  const char* const kept = std::getenv(EnvironmentName("catalog").c_str());
+  if (options.catalog.empty() || (kept != nullptr && options.catalog == kept)) return "";
+  return fmt::format("--catalog {} ", ShellQuote(options.catalog));
+}
+
 std::string LossText(const std::string& what) {
   return what == "unprotected" ? "is not protected any more: its sidecar was deleted" : "vanished: the file and its sidecar were deleted";
 }
 
 std::string LossNextText(const std::string& what, const std::string& path, const Options& options) {
   const std::string name = ShellQuote(path);
-  const std::string first = what == "unprotected" ? fmt::format("  if the file is right: lzy-protect {}\n", name)
-                                                  : std::string("  take it from a backup\n");
+  std::error_code failed;
+  const bool is_other = std::filesystem::exists(std::filesystem::symlink_status(path, failed)) && !std::filesystem::is_regular_file(path, failed);
+  const std::string first = what != "unprotected" ? std::string("  take it from a backup\n")
+                            : is_other            ? std::string("  there is no file of this name any more: take it from a backup\n")
+                                                  : fmt::format("  if the file is right: lzy-protect {}\n", name);
   return first + fmt::format("  if this was on purpose: lzy-status {}--forget {}\n", CatalogOption(options), name);
 }
 
