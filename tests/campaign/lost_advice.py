@@ -136,6 +136,25 @@ class Split(Advice):
                     self.intact(f"lzy-verify '{present}/s.%r'", "lzy-verify .")
 
 
+    def test_members_that_were_renamed_without_their_sidecars_are_named(self):
+        names = [f"s.{rank}" for rank in range(4)]
+        self.files(names, 200000)
+        self.world.protect("'s.%r'")
+        self.world.must("mv s.1 a && mv s.2 b")
+        text = self.text("lzy-verify 's.%r'", 2)
+        self.assertNotIn("--salvage", text)
+        for move in re.findall(r"(?m)(?<=: )mv -n .*$", text):
+            self.world.must(move)
+        self.intact("lzy-verify 's.%r'")
+
+    def test_a_link_to_a_protected_file_stays_where_it_is(self):
+        self.files(["r/a"], 200000)
+        self.world.must("ln -s r/a l")
+        self.world.protect("l")
+        self.world.must("rm r/a")
+        self.assertNotIn("mv l", self.text("lzy-verify l", 2))
+
+
 class NoSuchSet(Advice):
     """A pattern that names no set."""
 
@@ -144,6 +163,14 @@ class NoSuchSet(Advice):
         self.world.protect("ck.0.0")
         for tool in ("lzy-verify", "lzy-restore", "lzy-scrub"):
             self.assertEqual(next_steps(self.text(f"{tool} 'ck.%r.0'", 4)), ["lzy-verify ck.0.0"])
+
+
+    def test_a_damaged_file_that_was_renamed_is_not_to_be_protected(self):
+        self.files(["a"], 200000)
+        self.world.protect("a")
+        self.world.must("cp -a a s.5 && rm a")
+        self.world.flip("s.5", 100)
+        self.assertEqual(next_steps(self.text("lzy-verify 's.%r'", 4)), ["lzy-verify s.5"])
 
 
 class Catalogue(Advice):

@@ -190,17 +190,17 @@ std::string LinkAdvice(FileSystem& fs, const DatasetRef& dataset, const std::str
 }  // namespace
 
 std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
-  std::set<std::string> lost;
-  for (const Damage& damage : report.damage) {
-    if (damage.part == DamagePart::kData && damage.cause == DamageCause::kMissing && !damage.repaired) lost.insert(damage.path);
-  }
+  const std::set<std::string> lost = LostFiles(report);
   std::string out = OlderCommitAdvice(fs, report);
-  out += MovedMembersText(fs, report, lost);
+  // Else these lines replace the next command (HeldElsewhereText).
+  if (report.state != DatasetState::kUnrepairable) out += MovedMembersText(fs, report, lost);
   for (const std::string& path : lost) {
     const auto there = fs.Stat(path, /*follow=*/false);
     if (!there.ok() || there->type == FileStat::Type::kRegular) continue;
     if (fs.ReadLink(path).ok()) {
-      out += LinkText(fs, path, report.kind);
+      // A link to a protected file is in its place; the lost file is the one that the link leads to.
+      const auto beside = SidecarPath(path);
+      if (report.kind == DatasetKind::kSet || (beside.ok() && fs.Stat(*beside, /*follow=*/false).ok())) out += LinkText(fs, path, report.kind);
       continue;
     }
     const char* const what = there->type == FileStat::Type::kDirectory ? "a directory" : "no regular file";
@@ -220,12 +220,13 @@ std::string NoSetAdvice(FileSystem& fs, const DatasetReport& report, const Datas
     const auto peek = sidecar.ok() ? PeekSidecar(fs, *sidecar) : Result<Peek>(sidecar.status());
     // What is known of it is told elsewhere.
     if (sidecar.ok() && (!peek.ok() || peek->kind == DatasetKind::kSet)) return "";
-    (sidecar.ok() ? alone : bare) += " " + ShellQuote(path);
+    // lzy-protect refuses what may be a renamed, damaged file; lzy-verify says so.
+    (sidecar.ok() || RottenAs(fs, path, nullptr) ? alone : bare) += " " + ShellQuote(path);
   }
   const char* const why = members.size() == 1 ? "  only one file matches, and a set has at least two." : "  a set has members 0 to p-1.";
   if (members.size() > kMost) return fmt::format("{} Name the files one by one\n", why);
   std::string out;
-  if (!alone.empty()) out += fmt::format("{} To check what is protected alone: lzy-verify {}{}\n", why, repeated, alone.substr(1));
+  if (!alone.empty()) out += fmt::format("{} To check what was protected alone: lzy-verify {}{}\n", why, repeated, alone.substr(1));
   if (!bare.empty()) out += fmt::format("{} To protect {} alone: lzy-protect {}{}\n", why, members.size() == 1 ? "it" : "files", repeated, bare.substr(1));
   return out;
 }

@@ -43,11 +43,7 @@ std::map<std::string, Elsewhere> MembersElsewhere(FileSystem& fs, const DatasetR
 
 // The set is in two directories. Both reports must name the same moves, or the user would move the files to and fro: to where more
 // members are, or else member 0.
-std::string SplitSetText(FileSystem& fs, const DatasetReport& report) {
-  std::set<std::string> lost;
-  for (const Damage& damage : report.damage) {
-    if (damage.part == DamagePart::kData && damage.cause == DamageCause::kMissing && !damage.repaired) lost.insert(damage.path);
-  }
+std::string SplitSetText(FileSystem& fs, const DatasetReport& report, const std::set<std::string>& lost) {
   if (lost.empty() || HasRankPlaceholder(DirectoryOf(report.path))) return "";
   auto elsewhere = MembersElsewhere(fs, report, lost);
   if (elsewhere.empty()) return "";
@@ -103,6 +99,14 @@ std::optional<Copy> CopyOf(FileSystem& fs, const std::string& path) {
 
 }  // namespace
 
+std::set<std::string> LostFiles(const DatasetReport& report) {
+  std::set<std::string> lost;
+  for (const Damage& damage : report.damage) {
+    if (damage.part == DamagePart::kData && damage.cause == DamageCause::kMissing && !damage.repaired) lost.insert(damage.path);
+  }
+  return lost;
+}
+
 std::string MovedMembersText(FileSystem& fs, const DatasetReport& report, const std::set<std::string>& lost) {
   if (report.kind != DatasetKind::kSet) return "";
   std::string out;
@@ -110,7 +114,8 @@ std::string MovedMembersText(FileSystem& fs, const DatasetReport& report, const 
     const auto sidecar = SidecarPath(path);
     if (lost.size() > kMostFiles || !sidecar.ok() || IsThere(fs, path)) continue;
     const auto copy = FindCopy(fs, *sidecar, path, nullptr);
-    if (!copy || FindSidecar(fs, *copy).ok()) continue;  // else that file is told of, too
+    const auto its = copy ? FindSidecar(fs, *copy) : Result<std::string>(Code::kNotFound, path);
+    if (!copy || (its.ok() && BaseNameOf(*its) != BaseNameOf(*sidecar))) continue;  // that file is told of, too
     out += fmt::format("  {} holds what {} was; if it was moved by mistake, move it back: mv -n {} {}\n", Printable(*copy), Printable(path),
                        ShellQuote(*copy), ShellQuote(path));
   }
@@ -119,7 +124,11 @@ std::string MovedMembersText(FileSystem& fs, const DatasetReport& report, const 
 
 std::string HeldElsewhereText(FileSystem& fs, const DatasetReport& report, const std::string& repeated) {
   if (report.state != DatasetState::kUnrepairable || !report.not_visible.empty()) return "";
-  if (report.kind == DatasetKind::kSet) return SplitSetText(fs, report);
+  if (report.kind == DatasetKind::kSet) {
+    const std::set<std::string> lost = LostFiles(report);
+    const std::string together = SplitSetText(fs, report, lost);
+    return together.empty() ? MovedMembersText(fs, report, lost) : together;
+  }
   if (!report.gone || IsThere(fs, report.path)) return "";
   const std::string path = ShellQuote(report.path);
   const auto copy = CopyOf(fs, report.path);

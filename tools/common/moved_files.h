@@ -12,13 +12,16 @@
 
 namespace lzy {
 
+/// The data files that are missing, or that the file ends before, and that were not made again.
+std::set<std::string> LostFiles(const DatasetReport& report);
+
 /// Lines for the `lost` files (paths) of a set that were moved without their sidecars, with the commands that give them their names back;
 /// these overwrite nothing. Nothing for a shared file.
 std::string MovedMembersText(FileSystem& fs, const DatasetReport& report, const std::set<std::string>& lost);
 
 /// Lines that replace the next command for a dataset that is lost beyond repair, if its content is elsewhere: a salvage would give a part
-/// of what is there already. Another file has the content of a shared file; or members of a set are in another directory, with their
-/// sidecars. If a set is split over two directories, the reports on both parts have the same command. `repeated`: see ReportWords.
+/// of what is there already. Another file has the content of a shared file, or of a member; or members of a set are in another directory,
+/// with their sidecars. If a set is split over two directories, the reports on both parts have the same command. `repeated`: see ReportWords.
 /// Nothing in other cases.
 std::string HeldElsewhereText(FileSystem& fs, const DatasetReport& report, const std::string& repeated);
 
