@@ -27,6 +27,7 @@
 #include "names/lookup.h"
 #include "names/membership.h"
 #include "names/proven.h"
+#include "names/reach.h"
 #include "names/set_claim.h"
 #include "names/set_names.h"
 #include "remote/files.h"
@@ -399,7 +400,8 @@ void NoteUserOfItsSidecar(const Context& context, const DatasetView& view) {
   const LeafKey* const key = context.options.key.get();
   const auto copy = sidecar.ok() ? FindCopy(context.fs, *sidecar, path, key) : std::nullopt;
   const auto own = copy ? SidecarPath(*copy) : Result<std::string>(Code::kNotFound, path);
-  // Without a sidecar of its name, it is a copy that nothing was said of.
+  // A file in another directory is judged by the sidecars there. Without a sidecar of its name, it is a copy that nothing was said of.
+  if (copy && RealDirectory(context.fs, DirectoryOf(*copy)) != RealDirectory(context.fs, DirectoryOf(path))) return;
   if (!own.ok() || !context.fs.Stat(*own, /*follow=*/false).ok() || IsClaimedByASet(context.fs, *copy)) return;
   if (const auto right = HoldsCommitted(context.fs, *copy, *own, key); !right.ok() || *right) return;
   RememberLeftBare(context.fs, {*copy, path, ""});

@@ -232,7 +232,8 @@ class Oracle:
             # No file may be what is left of it, damaged and under another name.
             alone = alone and not any((stat.st_size, stat.st_mtime_ns) == commit.stamp and after.files[path] not in world.true
                                       for path, stat in after.stats.items())
-            if alone and commit.path not in after.files and f"{sidecar}: orphan: its file is gone; removing it" in done.text:
+            why = "its file was replaced by one that has another sidecar" if commit.path in after.files else "its file is gone"
+            if alone and f"{sidecar}: orphan: {why}; removing it" in done.text:
                 continue
             raise Broken("forgotten", f"{sidecar}, made for {commit.path}, which was {self.label(commit.content)}, is in no place after: "
                                       f"{done.command} [{done.code}]")

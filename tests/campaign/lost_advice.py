@@ -101,6 +101,12 @@ class Rotated(Advice):
         self.assertEqual(done.code, 4)
         self.assertEqual(self.world.read("j"), self.world.read("l"))
 
+    def test_a_restore_tells_nothing_of_a_copy_in_another_directory(self):
+        self.files(["x/n"])
+        self.world.must("lzy-protect -q x/n && cat l > x/n && rm l")
+        done, = self.judge("lzy-restore j", codes=[0])
+        self.assertNotIn("x/n", done.text)
+
     def test_a_restore_of_a_file_that_was_only_copied_tells_nothing(self):
         self.world.must("rm -f * .LZY*")
         self.files(["f"], 65537)
