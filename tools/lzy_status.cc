@@ -225,14 +225,6 @@ std::vector<std::string> NodesOf(const CatalogDataset& dataset, const lzy::Optio
   return lzy::Info({*fs, *self, options}, found->front()).needed_nodes;
 }
 
-// The nearest directory of a path that exists.
-std::string DirectoryAbove(const std::string& path) {
-  std::string directory = lzy::DirectoryOf(path);
-  std::error_code failed;
-  while (directory.size() > 1 && !std::filesystem::is_directory(directory, failed)) directory = lzy::DirectoryOf(directory);
-  return directory;
-}
-
 // The file was renamed, or deleted, or its sidecar was removed, since a tool looked. Then the commands of that time are of no use.
 bool IsOutdated(const CatalogDataset& dataset) {
   if (dataset.kind != "shared" || dataset.state == "intact") return false;
@@ -249,8 +241,11 @@ bool IsOutdated(const CatalogDataset& dataset) {
 std::string NextOf(const Shown& shown, const CatalogDataset& dataset) {
   if (const CatalogEvent* const loss = LossOf(shown, dataset)) return lzy::LossNextText(loss->what, dataset.path, shown.options);
   if (IsOutdated(dataset)) {
+    const std::string directory = lzy::DirectoryOf(dataset.path);
+    std::error_code failed;
+    if (!std::filesystem::is_directory(directory, failed)) return "  its directory is not there any more; is the file system mounted?\n";
     return fmt::format("  it has no sidecar any more; to look for what became of it: lzy-status {}--rescan {}\n", lzy::CatalogOption(shown.options),
-                       lzy::ShellQuote(DirectoryAbove(dataset.path)));
+                       lzy::ShellQuote(directory));
   }
   if (!dataset.next.empty()) return dataset.next;
   // Only a part of it was looked at, or by a version that noted no commands.

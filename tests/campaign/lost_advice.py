@@ -205,6 +205,28 @@ class Catalogue(Advice):
         self.assertTrue(step.startswith("lzy-status --rescan "), step)
         self.assertNotIn(step, next_steps(self.text(step)))
 
+    def test_a_set_of_which_all_sidecars_are_destroyed_is_missed_until_it_is_protected(self):
+        self.files(["s.0", "s.1", "n"])
+        self.world.protect("'s.%r' n")
+        self.world.must("truncate -s 10 .LZY.s.0 .LZY.s.1")
+        self.judge("lzy-scrub .", codes=[4])
+        text = self.text("lzy-status", 4)
+        step, forget = next_steps(text)
+        self.assertRegex(step, r"^lzy-protect \S*/s\.%r$")
+        self.assertTrue(forget.startswith("lzy-status --forget "), text)
+        self.world.must(step)
+        self.judge("lzy-scrub .", "lzy-status", codes=[0, 0])
+
+    def test_a_directory_that_is_not_there_is_not_to_be_searched(self):
+        self.files(["d/h"], 65536)
+        self.world.protect("d")
+        self.world.flip("d/h", 100, 20000)
+        self.judge("lzy-scrub .", codes=[2])
+        self.world.must("mv d ../d")
+        text = self.text("lzy-status")
+        self.assertEqual(next_steps(text), [])
+        self.assertIn("is the file system mounted?", text)
+
     def test_a_link_to_nothing_is_not_to_be_protected(self):
         self.files(["k", "n"])
         self.world.protect("k n")

@@ -118,6 +118,16 @@ class Scene {
     }
     return false;
   }
+  /// Whether no member of this set has a sidecar that can be read. Then nothing but the catalogue knows that there is a set.
+  bool IsRuined(const CatalogDataset& dataset) {
+    for (std::uint32_t rank = 0; rank < dataset.devices; ++rank) {
+      const std::string member = ExpandPattern(dataset.path, rank);
+      Directory& directory = At(DirectoryOf(member));
+      const std::string sidecar = directory.SidecarOf(BaseNameOf(member));
+      if (!sidecar.empty() && directory.PeekAt(sidecar).ok()) return false;
+    }
+    return true;
+  }
   /// For a set, one member with a sidecar of a set is enough: tools report damage of sets with a sidecar. If no sidecar is
   /// left, an absent member means a loss, whatever happened to the others.
   Presence Of(const CatalogDataset& dataset) {
@@ -207,8 +217,9 @@ class Scene {
 /// The loss of one dataset, if it is new.
 std::optional<CatalogLoss> LossOf(ToolRun& run, const CatalogDataset& dataset, const std::string& lasts, Scene& scene, Deletions& deletions) {
   if (IsOfCatalog(dataset.path, run.books()->catalog()->path())) return CatalogLoss{dataset.id, Kind::kWanted, "of the catalogue"};
-  const Presence presence = scene.Of(dataset);
+  Presence presence = scene.Of(dataset);
   if (presence == Presence::kUnknown) return std::nullopt;
+  if (presence == Presence::kProtected && scene.HasMembersAlone(dataset) && scene.IsRuined(dataset)) presence = Presence::kUnprotected;
   // A file that was left over from an older set is a member again.
   if (presence == Presence::kProtected && dataset.uuid.empty() && !scene.Has(dataset)) return CatalogLoss{dataset.id, Kind::kWanted, "member of a set"};
   // Members that were renamed: the tool has said what it found of each of them.
