@@ -81,6 +81,16 @@ class Renamed(Advice):
         self.assertNotIn("p.1", self.text("lzy-verify p", 9))
 
 
+    def test_of_files_that_were_swapped_nothing_is_to_be_protected_besides(self):
+        """A member and a single file. The commands would have led in a circle."""
+        self.files(["s.0", "s.1", "m"])
+        self.world.protect("'s.%r' m")
+        self.swap("s.0", "m")
+        self.assertNotIn("lzy-protect s.0", next_steps(self.text("lzy-verify m")))
+        self.judge("lzy-scrub .")
+        self.assertFalse([one for one in next_steps(self.text("lzy-status")) if one.endswith("s.0")])
+
+
 class Rotated(Advice):
     """A file was renamed onto another one, and came back from a backup, so it is known by its content."""
 

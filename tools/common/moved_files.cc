@@ -11,6 +11,7 @@
 #include "names/content_match.h"
 #include "names/holders.h"
 #include "names/lookup.h"
+#include "names/membership.h"
 #include "names/reach.h"
 #include "sidecar/names.h"
 
@@ -160,7 +161,10 @@ std::string ReplacedText(FileSystem& fs, const DatasetReport& report, const std:
   const auto peek = PeekSidecar(fs, *sidecar);
   if (report.state != DatasetState::kStale || !stat.ok() || !peek.ok() || peek->stamp.inode == stat->inode) return "";
   const auto copy = CopyOf(fs, path);
-  if (!copy || copy->is_protected) return "";
+  if (!copy) return "";
+  // Else the report on that file tells of it.
+  const auto own = SidecarPath(copy->path);
+  if (!own.ok() || IsThere(fs, *own) || IsClaimedByASet(fs, copy->path)) return "";
   return fmt::format("  {} holds what it was at its last commit; if that file was renamed, protect it, too: lzy-protect {}{}\n",
                      Printable(copy->path), repeated, ShellQuote(copy->path));
 }

@@ -417,8 +417,7 @@ CatalogNote ToolRun::NoteOf(const DatasetRef& dataset, const DatasetReport& repo
   } else if (report.status.ok() || code == Code::kBeyondRepair) {
     const bool looked = tool_.action() == Action::kInfo;  // at metadata only
     const std::string held = looked ? std::string() : HeldElsewhereText(*fs_, there, "");
-    const std::string replaced = looked ? std::string() : ReplacedText(*fs_, there, "");
-    note.next = AdviceBeforeRestore(*fs_, there) + replaced + (held.empty() ? NextText(there, looked ? Action::kInfo : Action::kVerify, "", "") : HeldNote(there));
+    note.next = AdviceBeforeRestore(*fs_, there) + (held.empty() ? NextText(there, looked ? Action::kInfo : Action::kVerify, "", "") : HeldNote(there));
   } else {
     note.next = AdviceAfterFailure(*fs_, there, ref, Action::kVerify, "", comm_.size() == 1);
   }
