@@ -190,6 +190,8 @@ std::string BeyondRepairText(const DatasetReport& report, Action action, const s
   const bool any = DataMissing(report) || std::ranges::any_of(report.damage, [&](const Damage& damage) {
     return !damage.repaired && !damage.transient && !damage.beyond_repair && !IsEdit(damage.cause) && !IsOfLostSidecar(report, damage);
   });
+  // Then the members of two sets may have changed places, and a salvage would make files of one among those of the other.
+  if (action != Action::kSalvage && report.holds_another) return "  first, if files changed places, give them their names or contents back\n" + from + deleted;
   if (action != Action::kSalvage && any) return from + fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path) + deleted;
   // After a salvage, as a rule.
   if (action != Action::kSalvage) {
