@@ -105,18 +105,20 @@ std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar
   return rotten;
 }
 
-std::optional<std::string> FindCopy(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key) {
+std::vector<std::string> FindCopies(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key, std::size_t most) {
+  std::vector<std::string> copies;
   const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
-  if (!loaded.ok() || !(*loaded)->committed()) return std::nullopt;
+  if (!loaded.ok() || !(*loaded)->committed()) return copies;
   for (std::string& path : CandidatesFor(fs, sidecar, (*loaded)->contents().superblock.stamp, except, Holders::kAll)) {
+    if (copies.size() == most) break;
     const auto holds = HoldsCommitted(fs, path, **loaded, key);
-    if (holds.ok() && *holds) return std::move(path);
+    if (holds.ok() && *holds) copies.push_back(std::move(path));
   }
-  return std::nullopt;
+  return copies;
 }
 
 bool IsHeldByAnother(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key) {
-  return FindCopy(fs, sidecar, except, key).has_value();
+  return !FindCopies(fs, sidecar, except, key, 1).empty();
 }
 
 }  // namespace lzy

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "merkle/leaf_key.h"
@@ -34,9 +35,9 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
 /// was renamed, and damaged. Then only `sidecar` can give its content back. nullopt if there is none, if its own sidecar proves
 /// what it has, or if another file has the committed content.
 std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
-/// Finds a file beside the sidecar or in reach, other than `except`, that has the content that `sidecar` committed, whatever its own
-/// sidecar says. nullopt if there is none.
-std::optional<std::string> FindCopy(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
+/// Finds files beside the sidecar and in reach, other than `except`, that have the content that `sidecar` committed, whatever their own
+/// sidecars say: at most `most`. Stats each file there, and reads those of the committed size.
+std::vector<std::string> FindCopies(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key, std::size_t most);
 /// True if there is one.
 bool IsHeldByAnother(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
 

@@ -91,11 +91,11 @@ struct Copy {
 
 std::optional<Copy> CopyOf(FileSystem& fs, const std::string& path) {
   const auto sidecar = FindSidecar(fs, path);
-  const auto copy = sidecar.ok() ? FindCopy(fs, *sidecar, path, nullptr) : std::nullopt;
-  if (!copy) return std::nullopt;
-  const auto own = SidecarPath(*copy);
-  const auto right = own.ok() && IsThere(fs, *own) ? HoldsCommitted(fs, *copy, *own, nullptr) : Result<bool>(false);
-  return Copy{*copy, right.ok() && *right};
+  const auto copies = sidecar.ok() ? FindCopies(fs, *sidecar, path, nullptr, 1) : std::vector<std::string>();
+  if (copies.empty()) return std::nullopt;
+  const auto own = SidecarPath(copies[0]);
+  const auto right = own.ok() && IsThere(fs, *own) ? HoldsCommitted(fs, copies[0], *own, nullptr) : Result<bool>(false);
+  return Copy{copies[0], right.ok() && *right};
 }
 
 }  // namespace
@@ -114,11 +114,11 @@ std::string MovedMembersText(FileSystem& fs, const DatasetReport& report, const 
   for (const std::string& path : lost) {
     const auto sidecar = SidecarPath(path);
     if (lost.size() > kMostFiles || !sidecar.ok() || IsThere(fs, path)) continue;
-    const auto copy = FindCopy(fs, *sidecar, path, nullptr);
-    const auto its = copy ? FindSidecar(fs, *copy) : Result<std::string>(Code::kNotFound, path);
-    if (!copy || (its.ok() && BaseNameOf(*its) != BaseNameOf(*sidecar))) continue;  // that file is told of, too
-    out += fmt::format("  {} holds what {} was; if it was moved by mistake, move it back: mv -n {} {}\n", Printable(*copy), Printable(path),
-                       ShellQuote(*copy), ShellQuote(path));
+    const auto copies = FindCopies(fs, *sidecar, path, nullptr, 1);
+    const auto its = copies.empty() ? Result<std::string>(Code::kNotFound, path) : FindSidecar(fs, copies[0]);
+    if (copies.empty() || (its.ok() && BaseNameOf(*its) != BaseNameOf(*sidecar))) continue;  // that file is told of, too
+    out += fmt::format("  {} holds what {} was; if it was moved by mistake, move it back: mv -n {} {}\n", Printable(copies[0]), Printable(path),
+                       ShellQuote(copies[0]), ShellQuote(path));
   }
   return out;
 }
@@ -167,6 +167,20 @@ std::string ReplacedText(FileSystem& fs, const DatasetReport& report, const std:
   if (!own.ok() || IsThere(fs, *own) || IsClaimedByASet(fs, copy->path)) return "";
   return fmt::format("  {} holds what it was at its last commit; if that file was renamed, protect it, too: lzy-protect {}{}\n",
                      Printable(copy->path), repeated, ShellQuote(copy->path));
+}
+
+std::vector<std::string> LeftBareBy(FileSystem& fs, const std::string& path, const LeafKey* key) {
+  std::vector<std::string> bare;
+  const std::string real = FollowLink(fs, path), here = RealDirectory(fs, DirectoryOf(real));
+  const auto sidecar = FindSidecar(fs, real);
+  if (!sidecar.ok() || !IsThere(fs, real)) return bare;
+  for (const std::string& copy : FindCopies(fs, *sidecar, real, key, kMostFiles)) {
+    // A file in another directory is judged by the sidecars there. Without a sidecar of its name, nothing was said of it.
+    const auto own = SidecarPath(copy);
+    if (RealDirectory(fs, DirectoryOf(copy)) != here || !own.ok() || !IsThere(fs, *own) || IsClaimedByASet(fs, copy)) continue;
+    if (const auto right = HoldsCommitted(fs, copy, *own, key); right.ok() && !*right) bare.push_back(copy);
+  }
+  return bare;
 }
 
 }  // namespace lzy

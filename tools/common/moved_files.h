@@ -6,8 +6,10 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
+#include "merkle/leaf_key.h"
 #include "request/report.h"
 
 namespace lzy {
@@ -29,5 +31,9 @@ std::string HeldElsewhereText(FileSystem& fs, const DatasetReport& report, const
 /// content now, or what is left of it. Also for a lost file of which nobody has the content, but a damaged file in reach may be what is
 /// left. Nothing if there is none. `repeated`: see ReportWords.
 std::string ReplacedText(FileSystem& fs, const DatasetReport& report, const std::string& repeated);
+
+/// Files beside `path` that have the content which its sidecar committed, while a sidecar of their own names says something else. They
+/// were judged by that sidecar, if it had another name before, or its file was lost. Nothing protects them now. At most 8.
+std::vector<std::string> LeftBareBy(FileSystem& fs, const std::string& path, const LeafKey* key);
 
 }  // namespace lzy

@@ -393,6 +393,17 @@ DatasetReport ToolRun::HandleOne(const DatasetRef& dataset) {
   return tool_.engine(context, dataset);
 }
 
+// Each look for the content of a file elsewhere stats all files around. In a directory with very many lost files, only the first reports
+// have the result.
+constexpr std::size_t kMostLooks = 64;
+
+// True if a shared file was lost, and was made again, perhaps in part.
+bool MadeAgain(const DatasetReport& report) {
+  return report.kind == DatasetKind::kShared && std::ranges::any_of(report.damage, [](const Damage& damage) {
+           return damage.part == DamagePart::kData && damage.cause == DamageCause::kMissing && damage.repaired;
+         });
+}
+
 // The commands of HeldElsewhereText are about other files, and of no use after these were renamed or protected.
 std::string HeldNote(const DatasetReport& report) {
   return fmt::format("  other files hold what it was; to see which ones, and what to type: lzy-verify {}\n", ShellQuote(report.path));
@@ -416,7 +427,7 @@ CatalogNote ToolRun::NoteOf(const DatasetRef& dataset, const DatasetReport& repo
     note.next = fmt::format("  to see why: lzy-verify {}\n", ShellQuote(there.path));
   } else if (report.status.ok() || code == Code::kBeyondRepair) {
     const bool looked = tool_.action() == Action::kInfo;  // at metadata only
-    const std::string held = looked ? std::string() : HeldElsewhereText(*fs_, there, "");
+    const std::string held = looked || looks_ >= kMostLooks ? std::string() : HeldElsewhereText(*fs_, there, "");
     note.next = AdviceBeforeRestore(*fs_, there) + (held.empty() ? NextText(there, looked ? Action::kInfo : Action::kVerify, "", "") : HeldNote(there));
   } else {
     note.next = AdviceAfterFailure(*fs_, there, ref, Action::kVerify, "", comm_.size() == 1);
@@ -456,6 +467,7 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   if (tool_.action() == Action::kRemove) RemoveIndexes(*fs_, report);
   if (!speaks_) return;
   bytes_read_ += report.bytes_read;
+  if (MadeAgain(report) && made_again_.size() < kMostLooks) made_again_.push_back(report.path);
   if (books_ && tool_.note) {
     if (const auto read = tool_.note(report)) {
       books_->Add(report, NoteOf(dataset, report, *read));
@@ -482,7 +494,8 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   // The report, then what to type next.
   const std::string repeated = RepeatedOptions(options_);
   const bool none = tool_.action() == Action::kInfo && report.status.ok() && report.state == DatasetState::kUnprotected && comm_.size() == 1;
-  const bool looks = tool_.action() != Action::kInfo;  // info reads no data
+  const bool may_be_elsewhere = report.state == DatasetState::kUnrepairable || report.state == DatasetState::kStale;
+  const bool looks = tool_.action() != Action::kInfo && may_be_elsewhere && looks_++ < kMostLooks;  // info reads no data
   const std::string first = AdviceBeforeRestore(*fs_, report) + (looks ? ReplacedText(*fs_, report, repeated) : std::string());
   const std::string instead = none    ? NoSetAdvice(*fs_, report, dataset, repeated)
                               : looks ? HeldElsewhereText(*fs_, report, repeated)
@@ -532,8 +545,18 @@ int ToolRun::Run() {
 
 // A file may have the sidecar that another one was judged by. Then it is this command that leaves nothing to be said of that other one.
 void ToolRun::TellLeftBare() {
-  const auto all = UniteRecords(comm_, TakeLeftBare(*fs_));
+  auto all = UniteRecords(comm_, TakeLeftBare(*fs_));
   if (!all.ok()) return Fail(all.status());
+  std::set<std::string> told;
+  for (const LeftBare& bare : *all) {
+    made_again_.push_back(bare.by);
+    told.insert(bare.path);
+  }
+  for (const std::string& by : made_again_) {
+    for (const std::string& path : speaks_ ? LeftBareBy(*fs_, by, options_.key.get()) : std::vector<std::string>()) {
+      if (told.insert(path).second) all->push_back({path, by, ""});
+    }
+  }
   for (const LeftBare& bare : *all) {
     if (std::ranges::find(codes_.unjudged(), bare.path) != codes_.unjudged().end()) continue;
     Fail({Code::kUnprotected, fmt::format("{}: it is not protected any more: by its content, the sidecar that it was judged by is that of '{}'",

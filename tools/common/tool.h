@@ -129,6 +129,8 @@ class ToolRun {
   CodeOfMany codes_;
   bool interrupted_ = false;
   /// Datasets that were finished; for the message after an interrupt.
+  std::vector<std::string> made_again_;  // shared files, see TellLeftBare
+  std::size_t looks_ = 0;                // for the content of files elsewhere
   std::size_t finished_ = 0;
   std::string last_finished_;
   /// The dataset that an interrupt ended.
