@@ -38,6 +38,15 @@ class ProvenOwners {
     return Find(fs, directory, [&](const auto& entry) { return entry.second.sidecar == sidecar; },
                 [](const auto& entry) { return entry.first; });
   }
+  void Rename(FileSystem& fs, const std::string& directory, const std::map<std::string, std::string>& names) {
+    if (!any_) return;
+    const std::lock_guard lock(mutex_);
+    const auto known = owners_.find(RealDirectory(fs, directory));
+    if (known == owners_.end()) return;
+    for (auto& [name, proof] : known->second) {
+      if (const auto renamed = names.find(proof.sidecar); renamed != names.end()) proof.sidecar = renamed->second;
+    }
+  }
   void RememberUser(const LeftBare& user) {
     const std::lock_guard lock(mutex_);
     users_.try_emplace(user.path, user);
@@ -94,6 +103,10 @@ std::optional<std::string> ProvenHome(FileSystem& fs, const std::string& directo
 
 void RememberProven(FileSystem& fs, const std::string& directory, const std::string& name, const std::string& sidecar) {
   fs.Memo<ProvenOwners>().Remember(fs, directory, name, sidecar);
+}
+
+void RenameProven(FileSystem& fs, const std::string& directory, const std::map<std::string, std::string>& names) {
+  fs.Memo<ProvenOwners>().Rename(fs, directory, names);
 }
 
 void RememberLeftBare(FileSystem& fs, const LeftBare& file) {
