@@ -16,6 +16,7 @@
 #include "commit/fresh_sidecar.h"
 #include "commit/protect.h"
 #include "dataset/page_caches.h"
+#include "dataset/rehome.h"
 #include "encode/encode.h"
 #include "encode/rebuild.h"
 #include "judge/examine.h"
@@ -137,6 +138,7 @@ class Protector {
   Status RefuseRotten() const;
   Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
+  Result<std::string> HomeOfSidecar(const std::string& path, Occupants occupants);
   void RemoveEmptySidecars(HeldLocks held);
   // Size of the largest file now, in bytes.
   std::uint64_t LargestFile() const;
