@@ -31,6 +31,10 @@
 namespace lzy {
 namespace {
 
+// After commits of more bytes than this, lzy may measure how parity is best added up. It may take this share of their time.
+constexpr std::uint64_t kLargeCommit = std::uint64_t{64} << 20;
+constexpr double kMeasuringShare = 0.01;
+
 constexpr const char* kCommittedStale = "changed since the last commit; committed as they are now";
 constexpr const char* kCommittedAtRisk = "were being written when the last epoch broke off; committed as they are now";
 constexpr const char* kCommittedDamaged = "are damaged; committed as they are now (--force)";
@@ -94,6 +98,8 @@ Status Protector::Run() {
   }
   total.AddTo(report_.phases.total);
   LZY_RETURN_IF_ERROR(GatherStats());
+  // All ranks have the same numbers. The commit is done, so no error of this counts.
+  if (status.ok() && report_.bytes_encoded > kLargeCommit) (void)MeasureExchange(report_.phases.total * kMeasuringShare);
   return status;
 }
 

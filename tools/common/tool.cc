@@ -625,6 +625,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   usable = Agree(comm, usable);
   if (!usable.ok()) return EndEarly(tool, speaks, argc, argv, usable);
   comm.SetTopology(options->topology);
+  comm.SetExchange(options->exchange);
   if (session.started_apart() > 0 && !arguments.quiet && options->log >= Options::Log::kWarn) {
     Put(stderr, fmt::format("{}: warning: the launcher started {} processes, and each works alone: {} is built for another MPI, {}. Use the "
                "mpiexec of that MPI\n",
