@@ -133,10 +133,17 @@ int main(int argc, char** argv) {
   tool.select = [&](lzy::ToolRun& run, const std::string& path, std::vector<lzy::DatasetRef>& datasets) {
     return replicas.Note(run, path, datasets);
   };
-  tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {
+  const auto restore = [&](const lzy::Context& context, const lzy::DatasetRef& dataset, bool force) {
     lzy::RestoreRequest one = request;
+    one.force = force;
     one.replica = replicas.Of(dataset);
     return lzy::Restore(context, dataset, one);
+  };
+  tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) { return restore(context, dataset, request.force); };
+  tool.unforced = [&] {
+    return request.force && !request.dry_run && !request.salvage
+               ? lzy::EngineCall([&](const lzy::Context& context, const lzy::DatasetRef& dataset) { return restore(context, dataset, false); })
+               : lzy::EngineCall();
   };
   return lzy::RunTool(tool, argc, argv);
 }

@@ -106,12 +106,18 @@ int main(int argc, char** argv) {
     lzy::ReportLosses(run);
     TellUnprotected(run, all);
   };
-  tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {
+  const auto verify = [&](const lzy::Context& context, const lzy::DatasetRef& dataset, bool force) {
     // A dry run of a repair is a plain check. Only the wording of its report differs (Action::kRepairDryRun).
     lzy::VerifyRequest now = request;
     now.repair = request.repair && !dry_run;
+    now.force = force;
     now.encode = encode ? 1 : 0;
     return lzy::Verify(context, dataset, now);
+  };
+  tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) { return verify(context, dataset, request.force); };
+  tool.unforced = [&] {
+    return request.force && !dry_run ? lzy::EngineCall([&](const lzy::Context& context, const lzy::DatasetRef& dataset) { return verify(context, dataset, false); })
+                                     : lzy::EngineCall();
   };
   return lzy::RunTool(tool, argc, argv);
 }

@@ -20,6 +20,7 @@
 #include "judge/last_proof.h"
 #include "names/former_names.h"
 #include "names/lookup.h"
+#include "names/membership.h"
 #include "names/set_names.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
@@ -29,6 +30,10 @@
 
 namespace lzy {
 namespace {
+
+// After commits of more bytes than this, lzy may measure how parity is best added up. It may take this share of their time.
+constexpr std::uint64_t kLargeCommit = std::uint64_t{64} << 20;
+constexpr double kMeasuringShare = 0.01;
 
 constexpr const char* kCommittedStale = "changed since the last commit; committed as they are now";
 constexpr const char* kCommittedAtRisk = "were being written when the last epoch broke off; committed as they are now";
@@ -93,6 +98,8 @@ Status Protector::Run() {
   }
   total.AddTo(report_.phases.total);
   LZY_RETURN_IF_ERROR(GatherStats());
+  // All ranks have the same numbers. The commit is done, so no error of this counts.
+  if (status.ok() && report_.bytes_encoded > kLargeCommit) (void)MeasureExchange(report_.phases.total * kMeasuringShare);
   return status;
 }
 
@@ -166,8 +173,7 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
     if (recovered) report_.warnings.push_back(kRecovered);
   }
   const Occupants occupants = request_.touched ? Occupants::kGo : Occupants::kYield;
-  LZY_ASSIGN_OR_RETURN(const std::string sidecar_path,
-                       Rehome(context_.fs, path, {context_.options.timeout_seconds, occupants}));
+  LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, HomeOfSidecar(path, occupants));
   // The epoch of a program checked the sidecar when it began, and its content is read later, under the lock.
   const Status existing = request_.touched ? PeekSidecar(context_.fs, sidecar_path).status()
                                            : Sidecar::Load(context_.fs, sidecar_path, OpenMode::kRead).status();
@@ -190,6 +196,15 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
                             : MakeSidecar(context_.fs, sidecar_path, *data, empty));
   created_.emplace_back(path, sidecar_path);
   return Status::Ok();
+}
+
+// Gives the sidecar of the file its name. A single file that was given the name of a member leaves its sidecar behind, because the
+// set needs the one of this name.
+Result<std::string> Protector::HomeOfSidecar(const std::string& path, Occupants occupants) {
+  const auto found = shared() || request_.touched ? Result<std::string>(Code::kNotFound, path) : FindSidecar(context_.fs, path);
+  const auto displaced = found.ok() ? SidecarOfDisplaced(context_.fs, path, *found) : std::nullopt;
+  if (displaced) return *displaced;
+  return Rehome(context_.fs, path, {context_.options.timeout_seconds, occupants});
 }
 
 // Removes sidecars that Run created, if it committed nothing. `held`: the locks of this rank. Locks on sidecars that other

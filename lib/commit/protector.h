@@ -16,6 +16,7 @@
 #include "commit/fresh_sidecar.h"
 #include "commit/protect.h"
 #include "dataset/page_caches.h"
+#include "dataset/rehome.h"
 #include "encode/encode.h"
 #include "encode/rebuild.h"
 #include "judge/examine.h"
@@ -36,6 +37,9 @@ class Protector {
  protected:
   /// Encodes and commits. The view is open.
   virtual Status Protect() = 0;
+  /// Measures, for at most `seconds`, how parity is best added up between nodes, in each communicator that has added some up.
+  /// Collective.
+  virtual Status MeasureExchange(double seconds) { return comm_.MeasureExchange(seconds); }
 
   // Properties of the dataset. Local.
   bool shared() const { return ref_.kind == DatasetKind::kShared; }
@@ -137,6 +141,7 @@ class Protector {
   Status RefuseRotten() const;
   Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
+  Result<std::string> HomeOfSidecar(const std::string& path, Occupants occupants);
   void RemoveEmptySidecars(HeldLocks held);
   // Size of the largest file now, in bytes.
   std::uint64_t LargestFile() const;

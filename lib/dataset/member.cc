@@ -9,6 +9,7 @@
 #include "dataset/lock.h"
 #include "dataset/parts.h"
 #include "names/lookup.h"
+#include "names/membership.h"
 #include "names/set_names.h"
 #include "sidecar/contents.h"
 #include "sidecar/names.h"
@@ -63,9 +64,17 @@ class MemberOpener {
            !PatternFromTail(path_, peek->name, peek->rank);
   }
 
+  // A single file that was given the name of a member does not make its own sidecar that of the member.
+  Result<std::string> FindItsSidecar() const {
+    auto found = FindSidecar(fs_, path_);
+    if (!found.ok() || shared_) return found;
+    auto own = SidecarOfDisplaced(fs_, path_, *found);
+    return own ? *own : found;
+  }
+
   // With write_, takes the lock. Readers need none: a sidecar is replaced by a rename, or updated copy by copy.
   Status OpenItsSidecar() {
-    auto found = FindSidecar(fs_, path_);
+    auto found = FindItsSidecar();
     if (found.ok() && IsOfAnotherMember(*found)) found = Status(Code::kNotFound, path_);
     sidecar_ = found.status();
     // Another process may rename the sidecar meanwhile.
@@ -75,7 +84,7 @@ class MemberOpener {
                                       &view_.held, TakeHeld())
                         : Sidecar::Load(fs_, *found, OpenMode::kRead);
       if (sidecar_.status().code() != Code::kNotFound || again == kLooks) break;
-      found = FindSidecar(fs_, path_);
+      found = FindItsSidecar();
     }
     found_ = found.ok();
     if (!found_ && found.status().code() != Code::kNotFound) return found.status();

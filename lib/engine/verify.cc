@@ -139,6 +139,8 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset, Renames& ren
       if (!there || alone) gone.emplace_back(rank, path);
       // OpenDataset renames sidecars that have the name of another member.
       renames.any = renames.any || (committed && !alone && peek->rank != rank);
+      const auto found = alone ? FindSidecar(context.fs, path) : Result<std::string>(Code::kNotFound, path);
+      if (found.ok() && SidecarOfDisplaced(context.fs, path, *found)) continue;
       LZY_RETURN_IF_ERROR(RehomeOne(context, path, renames));
     }
     return Status::Ok();

@@ -230,7 +230,7 @@ bool Mender::NeedsOwn(const FileView& file, const FileMend& mend) const {
   const Identity& identity = file.identity;
   // Nothing proves what is behind the end of a file without a sidecar.
   if (!request_.force) return MayBeWanted(file) || (plan.cut_tail && !file.sidecar_usable());
-  return identity.Is(Identity::Kind::kProven) || mend.of_another || (file.stat.links > 1 && !MayBe(file.stat, file.stamp));
+  return identity.Is(Identity::Kind::kProven) || mend.of_another || UndoesUnnamed(mend) || (file.stat.links > 1 && !MayBe(file.stat, file.stamp));
 }
 
 // The copy gets its name before anything is written to it. After a crash, the original is there under its name or one more
@@ -239,7 +239,7 @@ Status Mender::MakeOwn(FileView& file, FileMend& mend) {
   const std::string temporary = NewDataPath(mend.target);
   const Status made = MakeCopy(file, temporary);
   const Identity& identity = file.identity;
-  const bool keeps = (identity.Is(Identity::Kind::kProven) || !request_.force || mend.of_another) && file.stat.links == 1;
+  const bool keeps = (identity.Is(Identity::Kind::kProven) || !request_.force || mend.of_another || UndoesUnnamed(mend)) && file.stat.links == 1;
   const Status named = [&]() -> Status {
     LZY_RETURN_IF_ERROR(made);
     if (keeps) LZY_RETURN_IF_ERROR(Keep(KeptOf(file, mend), file, mend, warnings_));

@@ -283,6 +283,7 @@ Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) const {
     return {fmt::format("{}.commit-{}", mend.target, older.ok() ? older->generation : 0), "it was as an older commit of its set left it"};
   }
   if (mend.of_another) return {name, "it was as another dataset committed it"};
+  if (UndoesUnnamed(mend)) return {name, "it was edited after its last commit"};
   if (!file.sidecar_usable()) return {name, "it had no sidecar, and it was not what was committed"};
   return {name, file.stat.size == 0 ? "it was empty, and it may be another file" : "it was not what was committed, and it may be another file"};
 }
@@ -293,7 +294,7 @@ Mender::Kept Mender::KeptOf(const FileView& file, const FileMend& mend) const {
 Result<std::optional<Mender::Kept>> Mender::WhyToKeep(const FileView& file, const FileMend& mend) const {
   if (!file.present) return std::optional<Kept>();
   const Identity& identity = file.identity;
-  if ((identity.Is(Identity::Kind::kProven) || mend.of_another) && file.stat.links == 1) return std::optional<Kept>(KeptOf(file, mend));
+  if ((identity.Is(Identity::Kind::kProven) || mend.of_another || UndoesUnnamed(mend)) && file.stat.links == 1) return std::optional<Kept>(KeptOf(file, mend));
   if (request_.force) return std::optional<Kept>();
   if (MayBeWanted(file)) return std::optional<Kept>(KeptOf(file, mend));
   if (file.sidecar_usable() || file.data == nullptr) return std::optional<Kept>();

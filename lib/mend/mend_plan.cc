@@ -88,6 +88,7 @@ class Planner {
         (file.sidecar_usable() || plan.rebuild_sidecar)) {
       plan.cut_tail = request_.force || !IsEdit(CauseOf(file, BlockFault::kHash, {file.stamp.size, 1}));
       plan.edits_left = !plan.cut_tail;
+      plan.undoes_edits = plan.cut_tail && CauseOf(file, BlockFault::kHash, {file.stamp.size, 1}) == DamageCause::kStale;
       if (plan.cut_tail) plan.changed.push_back({file.stamp.size, found.extra_bytes});
     }
     plan.finish_repair =
@@ -126,6 +127,7 @@ class Planner {
       if (Wanted(ensemble, plan, block)) {
         if (!block.in_replica) wanted.push_back(block.device);
         if (block.in_replica) TakeFromReplica(layout, block, plan);
+        if (!block.parity && block.cause == DamageCause::kStale) plan.files[layout.file_of(block.device)].undoes_edits = true;
       } else if (!block.parity && IsEdit(block.cause)) {
         plan.files[layout.file_of(block.device)].edits_left = true;
       }

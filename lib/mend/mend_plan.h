@@ -24,6 +24,7 @@ struct FilePlan {
   bool heal_metadata = false;
   bool rehash_parity = false;        ///< some hashes of parity are lost: compute them again, and compare with the root
   bool cut_tail = false;             ///< remove bytes behind the committed end
+  bool undoes_edits = false;         ///< with force: data that were edited since the commit are set back
   bool edits_left = false;           ///< stale or at-risk data stay, so the file must not get the committed mtime
   bool finish_repair = false;        ///< an earlier repair was interrupted: remove its intent and set the mtime
   std::vector<ByteRange> changed;    ///< of the data: written in place

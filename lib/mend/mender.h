@@ -104,6 +104,8 @@ class Mender {
 
   // True if somebody may have put the file there on purpose, so that a repair without force keeps it.
   static bool MayBeWanted(const FileView& file) { return file.identity.Is(Identity::Kind::kUnlike) || file.IsOfThePast(); }
+  // True if a repair with force undoes an edit that the user did not name.
+  bool UndoesUnnamed(const FileMend& mend) const { return request_.force && view_.ref.below_path && mend.plan->undoes_edits; }
   // The name under which a replaced file is kept, and the reason for the message.
   struct Kept {
     std::string name, why;
@@ -116,8 +118,8 @@ class Mender {
   /// Fills in FileMend::differs and of_another, from the sidecars of other files and datasets. Collective.
   Status AskOtherSidecars(Ensemble& ensemble, std::size_t e);
   /// True if the name of the file must lead to a copy before blocks are written (MakeOwn): if the sidecar of another name of the
-  /// file needs other content (FileMend::differs). With force: if another dataset committed its present content, or if other names
-  /// lead to it. Without force: if somebody may have put it there (MayBeWanted), or if it has no sidecar and would be cut. The
+  /// file needs other content (FileMend::differs). With force: if another dataset committed its present content, if it was edited and
+  /// the user named only a directory, or if other names lead to it. Without force: if somebody may have put it there (MayBeWanted), or if it has no sidecar and would be cut. The
   /// same on all ranks of a shared file.
   bool NeedsOwn(const FileView& file, const FileMend& mend) const;
   /// Gives the name of the file to a copy of it. The original stays under its other names, or is kept under a new name.

@@ -24,26 +24,44 @@ std::string NameAtCommit(const std::string& sidecar, const Peek& peek, bool besi
   return beside || name.find('/') != std::string::npos ? name : JoinPath(DirectoryOf(sidecar), name);
 }
 
-// Sidecars in other directories that the command names, with the size and mtime of the file, whose file is gone. The file was
-// moved here if it is the same one by inode and birth, or, for moves between file systems, if it has at least half of the blocks.
-std::vector<FormerName> MovedFrom(FileSystem& fs, const std::string& data_path, const FileStat& stat, const LeafKey* key) {
-  constexpr std::size_t kMost = 64;  // sidecars that are compared
+// True if `owner`, the file that has the name of a sidecar, is as committed by its size and time, or by its content. Then the
+// file `data_path` is a copy of it.
+bool IsStillThere(FileSystem& fs, const std::string& owner, const std::string& data_path, const Stamp& stamp, const Sidecar& sidecar,
+                  const LeafKey* key) {
+  const auto there = owner.empty() ? Result<FileStat>(Code::kNotFound, owner) : fs.Stat(owner, /*follow=*/false);
+  // A symbolic link at the old name may lead to the new one.
+  if (!there.ok() || there->type != FileStat::Type::kRegular || RealPathOf(fs, owner) == RealPathOf(fs, data_path)) return false;
+  const auto right = HasSizeAndTime(*there, stamp) ? Result<bool>(true) : HoldsCommitted(fs, owner, sidecar, key);
+  return !right.ok() || *right;
+}
+
+// Those of these sidecars that were committed with the size and mtime of the file, and of which it has at least half of the blocks,
+// or, in another directory of the same file system, inode and birth. Not if the committed file is still there.
+std::vector<FormerName> LeftBehind(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::vector<std::string>& sidecars,
+                                   const LeafKey* key, bool beside) {
+  const std::size_t most = beside ? 8 : 64;  // sidecars that are compared: each costs reading the file
   std::vector<FormerName> names;
   std::size_t compared = 0;
-  for (const std::string& path : fs.Memo<Surroundings>().NamedOfSize(fs, stat.size, RealDirectory(fs, DirectoryOf(data_path)))) {
-    if (fs.Stat(OwnerOf(path), /*follow=*/false).status().code() != Code::kNotFound) continue;
+  for (const std::string& path : sidecars) {
+    if (++compared > most) break;
     auto peek = PeekSidecar(fs, path);
-    if (!peek.ok() || !peek->committed || !HasSizeAndTime(stat, peek->stamp) || ++compared > kMost) continue;
+    const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
+    if (!peek.ok() || !peek->committed || !loaded.ok() || !HasSizeAndTime(stat, peek->stamp)) continue;
     const auto place = fs.Stat(path, /*follow=*/false);
-    bool same = MayBe(stat, peek->stamp) && place.ok() && place->device == stat.device;
-    if (!same) {
-      const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
-      same = loaded.ok() && IsMostlyAs(fs, data_path, **loaded, key);
-    }
-    std::string name = NameAtCommit(path, *peek, /*beside=*/false);
-    if (same) names.push_back({path, std::move(*peek), std::move(name)});
+    const bool moved = !beside && MayBe(stat, peek->stamp) && place.ok() && place->device == stat.device;
+    if (!moved && !IsMostlyAs(fs, data_path, **loaded, key)) continue;
+    if (IsStillThere(fs, OwnerOf(path), data_path, peek->stamp, **loaded, key)) continue;
+    std::string name = NameAtCommit(path, *peek, beside);
+    names.push_back({path, std::move(*peek), std::move(name)});
   }
   return names;
+}
+
+// Sidecars in other directories that the command names, whose file was moved here.
+std::vector<FormerName> MovedFrom(FileSystem& fs, const std::string& data_path, const FileStat& stat, const LeafKey* key) {
+  const std::string here = RealDirectory(fs, DirectoryOf(data_path));
+  const auto sidecars = fs.Memo<Surroundings>().NamedFor(fs, {stat.size, stat.mtime_ns}, here);
+  return LeftBehind(fs, data_path, stat, sidecars, key, /*beside=*/false);
 }
 
 }  // namespace
@@ -80,28 +98,14 @@ std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path
 
 std::vector<FormerName> MostlyAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
                                  const LeafKey* key) {
-  constexpr std::size_t kMost = 8;  // sidecars that are compared: each costs reading the file
+  if (stat.size == 0) return {};
   const std::string directory = DirectoryOf(data_path);
-  std::vector<FormerName> names;
-  if (stat.size == 0) return names;
-  std::size_t compared = 0;
+  std::vector<std::string> sidecars;
   for (const std::string& sidecar : Neighbours::For(fs, directory, BaseNameOf(data_path), stat).look->SidecarsOfSizeAndTime(stat.size, stat.mtime_ns)) {
     const std::string path = JoinPath(directory, sidecar);
-    if ((!except.empty() && RealPathOf(fs, path) == RealPathOf(fs, except)) || ++compared > kMost) continue;
-    const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
-    auto peek = PeekSidecar(fs, path);
-    if (!peek.ok() || !peek->committed || !loaded.ok() || !IsMostlyAs(fs, data_path, **loaded, key)) continue;
-    // If the file that has the name is as committed by its size and time, or by its content, this is a copy of it.
-    const std::string owner = OwnerOf(path);
-    const auto there = owner.empty() ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(owner, /*follow=*/false);
-    if (there.ok() && RealPathOf(fs, owner) != RealPathOf(fs, data_path)) {
-      const auto right = HasSizeAndTime(*there, peek->stamp) ? Result<bool>(true) : HoldsCommitted(fs, owner, **loaded, key);
-      if (!right.ok() || *right) continue;
-    }
-    std::string name = NameAtCommit(path, *peek, /*beside=*/true);
-    names.push_back({path, std::move(*peek), std::move(name)});
+    if (except.empty() || RealPathOf(fs, path) != RealPathOf(fs, except)) sidecars.push_back(path);
   }
-  return names;
+  return LeftBehind(fs, data_path, stat, sidecars, key, /*beside=*/true);
 }
 
 namespace {
@@ -117,7 +121,8 @@ std::optional<FormerName> RottenFormer(FileSystem& fs, const std::string& data_p
   for (FormerName& one : names) {
     const std::string owner = OwnerOf(one.sidecar);
     if (owner.empty()) continue;
-    if (fs.Stat(owner, /*follow=*/false).ok()) {
+    const auto there = fs.Stat(owner, /*follow=*/false);
+    if (there.ok() && there->type == FileStat::Type::kRegular) {
       const auto is_there = HoldsCommitted(fs, owner, one.sidecar, key);
       if (!is_there.ok() || *is_there) continue;
     }

@@ -18,7 +18,8 @@ namespace lzy {
 namespace {
 
 // Files other than `except` that may have the content of `sidecar`, by their size and, if requested, mtime. Examines some of
-// those beside it and protected ones in reach; with kAll, also others in reach.
+// those beside it and protected ones in reach; with kOfItsTime, also others in directories that the command names, because the
+// file may have been moved there; with kAll, all others in reach.
 std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sidecar, const Stamp& stamp, const std::string& except,
                                        Holders which) {
   constexpr std::size_t kMost = 256;
@@ -47,6 +48,9 @@ std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sideca
   for (const std::string& other : fs.Memo<Surroundings>().AllInReach(fs, here)) {
     const auto owner = DirectoryOf(other) == here ? std::nullopt : DataPathOf(other);
     if (owner) add(*owner);
+  }
+  if (which == Holders::kOfItsTime) {
+    for (const std::string& path : fs.Memo<Surroundings>().NamedFiles(fs, {stamp.size, stamp.mtime_ns}, here)) add(path);
   }
   return paths;
 }

@@ -23,11 +23,24 @@ void LookInto(FileSystem& fs, const std::set<std::string>& directories, const Se
   }
 }
 
-// The paths with this number that are not in the directory `here`.
-std::vector<std::string> PathsBeyond(const std::multimap<std::uint64_t, std::string>& paths, std::uint64_t number,
-                                     const std::string& here) {
+// Calls see(stat, path) for each regular file in these directories that is none of lzy's.
+template <class See>
+void ForEachFileIn(FileSystem& fs, const std::set<std::string>& directories, const See& see) {
+  for (const std::string& directory : directories) {
+    const auto names = fs.List(directory);
+    for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
+      const std::string path = JoinPath(directory, name);
+      const auto stat = IsLzyName(name) ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(path, /*follow=*/false);
+      if (stat.ok() && stat->type == FileStat::Type::kRegular) see(*stat, path);
+    }
+  }
+}
+
+// The paths with this key that are not in the directory `here`.
+template <class Key>
+std::vector<std::string> PathsBeyond(const std::multimap<Key, std::string>& paths, const Key& key, const std::string& here) {
   std::vector<std::string> beyond;
-  const auto [begin, end] = paths.equal_range(number);
+  const auto [begin, end] = paths.equal_range(key);
   for (auto at = begin; at != end; ++at) {
     if (DirectoryOf(at->second) != here) beyond.push_back(at->second);
   }
@@ -129,21 +142,42 @@ std::vector<std::string> Surroundings::InReachFor(FileSystem& fs, std::uint64_t 
   return ReachesBeyond(fs, here) ? PathsBeyond(by_inode_, inode, here) : std::vector<std::string>();
 }
 
-std::vector<std::string> Surroundings::NamedOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
-  const std::lock_guard lock(mutex_);
+bool Surroundings::NamesOthers(FileSystem& fs, const std::string& here) {
   TakeMore(fs, Reach::kNamed);
-  if (named_.size() <= named_.count(here)) return {};
-  if (!named_by_size_) {
-    named_by_size_.emplace();
-    LookInto(fs, named_, [&](const std::string& path, const Peek& peek) { named_by_size_->emplace(peek.stamp.size, path); });
+  return named_.size() > named_.count(here);
+}
+
+std::vector<std::string> Surroundings::NamedFor(FileSystem& fs, const SizeAndTime& file, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  if (!NamesOthers(fs, here)) return {};
+  if (!named_sidecars_) {
+    named_sidecars_.emplace();
+    LookInto(fs, named_, [&](const std::string& path, const Peek& peek) {
+      named_sidecars_->emplace(SizeAndTime{peek.stamp.size, peek.stamp.mtime_ns}, path);
+    });
   }
-  return PathsBeyond(*named_by_size_, bytes, here);
+  return PathsBeyond(*named_sidecars_, file, here);
+}
+
+std::vector<std::string> Surroundings::NamedFiles(FileSystem& fs, const SizeAndTime& file, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  if (!NamesOthers(fs, here)) return {};
+  if (!named_files_) {
+    named_files_.emplace();
+    ForEachFileIn(fs, named_, [&](const FileStat& stat, const std::string& path) {
+      named_files_->emplace(SizeAndTime{stat.size, stat.mtime_ns}, path);
+    });
+  }
+  return PathsBeyond(*named_files_, file, here);
 }
 
 std::vector<std::string> Surroundings::FilesOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
   const std::lock_guard lock(mutex_);
   if (!ReachesBeyond(fs, here)) return {};
-  if (!files_) LookAtFiles(fs);
+  if (!files_) {
+    files_.emplace();
+    ForEachFileIn(fs, directories_, [&](const FileStat& stat, const std::string& path) { files_->emplace(stat.size, path); });
+  }
   return PathsBeyond(*files_, bytes, here);
 }
 
@@ -171,7 +205,10 @@ void Surroundings::LookBeside(const std::shared_ptr<const Neighbours>& look) {
 }
 
 void Surroundings::Add(const std::string& directory, Reach which) {
-  if (which == Reach::kNamed && named_.insert(directory).second) named_by_size_.reset();
+  if (which == Reach::kNamed && named_.insert(directory).second) {
+    named_sidecars_.reset();
+    named_files_.reset();
+  }
   if (!directories_.insert(directory).second) return;
   by_size_.reset();
   files_.reset();
@@ -202,18 +239,6 @@ void Surroundings::LookAtReach(FileSystem& fs) {
     by_inode_.emplace(peek.stamp.inode, path);
     if (peek.kind == DatasetKind::kSet) of_sets_.push_back(path);
   });
-}
-
-void Surroundings::LookAtFiles(FileSystem& fs) {
-  files_.emplace();
-  for (const std::string& directory : directories_) {
-    const auto names = fs.List(directory);
-    for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
-      const std::string path = JoinPath(directory, name);
-      const auto stat = IsLzyName(name) ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(path, /*follow=*/false);
-      if (stat.ok() && stat->type == FileStat::Type::kRegular) files_->emplace(stat->size, path);
-    }
-  }
 }
 
 void AddToReach(FileSystem& fs, const std::string& directory) {

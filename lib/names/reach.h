@@ -6,6 +6,7 @@
 //
 // Local to one process; nothing is written. The reach is kept with the file system. Everything here is thread-safe.
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -58,6 +59,13 @@ class SameSize {
   std::map<std::pair<std::uint32_t, bool>, std::multimap<decltype(Hash::bytes), std::string>> by_first_;
 };
 
+/// What a file or a stamp has, to look up others that have the same.
+struct SizeAndTime {
+  std::uint64_t bytes = 0;
+  std::int64_t mtime_ns = 0;
+  auto operator<=>(const SizeAndTime&) const = default;
+};
+
 /// The sidecars and files around a file, read when they are first needed and kept for the next files. Use the one of the file
 /// system: fs.Memo<Surroundings>(). `here`: the real path of the file's directory; sidecars and files there are left out.
 class Surroundings {
@@ -75,9 +83,11 @@ class Surroundings {
   std::vector<std::string> AllInReach(FileSystem& fs, const std::string& here);
   /// Paths of sidecars that were committed for a file of this inode number.
   std::vector<std::string> InReachFor(FileSystem& fs, std::uint64_t inode, const std::string& here);
-  /// Paths of sidecars that were committed for a file of this size, in named directories. Does not look at directories that only
-  /// the catalogue names: files that are protected for the first time must not read all of its sidecars.
-  std::vector<std::string> NamedOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here);
+  /// Paths of sidecars that were committed for a file of this size and mtime, in named directories. Does not look at directories
+  /// that only the catalogue names: files that are protected for the first time must not read all of its sidecars.
+  std::vector<std::string> NamedFor(FileSystem& fs, const SizeAndTime& file, const std::string& here);
+  /// Paths of files of this size and mtime in named directories, protected or not. The first call stats all files there.
+  std::vector<std::string> NamedFiles(FileSystem& fs, const SizeAndTime& file, const std::string& here);
   /// Paths of files of this size, protected or not. The first call stats all files in reach.
   std::vector<std::string> FilesOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here);
   /// True if the command names this directory, a real path.
@@ -88,6 +98,7 @@ class Surroundings {
 
  private:
   using BySize = std::multimap<std::uint64_t, std::string>;
+  using BySizeAndTime = std::multimap<SizeAndTime, std::string>;
   // The mutex must be held in all of them.
   void LookBeside(const std::shared_ptr<const Neighbours>& look);
   void Add(const std::string& directory, Reach which);
@@ -95,7 +106,8 @@ class Surroundings {
   // True if another directory than `here` is in reach; then by_size_ is filled.
   bool ReachesBeyond(FileSystem& fs, const std::string& here);
   void LookAtReach(FileSystem& fs);
-  void LookAtFiles(FileSystem& fs);
+  // True if the command names another directory than `here`.
+  bool NamesOthers(FileSystem& fs, const std::string& here);
 
   std::mutex mutex_;
   std::set<std::string> directories_, named_;  // in reach; named_ is a part of directories_
@@ -112,7 +124,7 @@ class Surroundings {
   std::map<std::uint64_t, std::shared_ptr<const SameSize>> in_reach_;  // by size
   std::shared_ptr<const RecordedMembers> recorded_in_reach_;
   // From named_.
-  std::optional<BySize> named_by_size_;
+  std::optional<BySizeAndTime> named_sidecars_, named_files_;
 };
 
 }  // namespace lzy

@@ -241,6 +241,7 @@ Opening LeadOpening(OpenFile& file, const Candidate& candidate, int mode, Word h
   file.path = candidate.path;
   file.options = candidate.options;
   file.comm->SetTopology(file.options.topology);
+  file.comm->SetExchange(file.options.exchange);
   CheckReads(file, mode, candidate.stat.inode);
   if (file.options.summary) file.usage = Usage::Of(file.path);
   // The entry comes before the epoch, and the epoch before the first write: all ranks wait for this rank.
@@ -259,6 +260,7 @@ Status FollowOpening(OpenFile& file, const Opening& opening, int mode, Word hand
   LZY_ASSIGN_OR_RETURN(file.options, Parse(opening.texts));
   file.path = opening.path;
   file.comm->SetTopology(file.options.topology);
+  file.comm->SetExchange(file.options.exchange);
   file.must_cover_all = opening.must_cover_all;
   file.epoch = opening.epoch;
   file.expected = opening.expected;

@@ -118,6 +118,7 @@ void Sets::Start() {
     auto world = MpiCommunicator(comm);
     if (!world.ok()) return world.status();
     (*world)->SetTopology(environment.options.topology);
+    (*world)->SetExchange(environment.options.exchange);
     made = std::make_unique<Sets>(comm, std::move(*world));
     return Status::Ok();
   });

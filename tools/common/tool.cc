@@ -281,6 +281,9 @@ std::vector<DatasetRef> ToolRun::DatasetsOf(const std::string& path) {
       return {};
     }
   }
+  const auto stat = fs_->Stat(path);
+  const auto directory = comm_.AllReduceMax(stat.ok() && stat->type == FileStat::Type::kDirectory);
+  for (DatasetRef& dataset : *datasets) dataset.below_path = directory.ok() && *directory != 0;
   return *std::move(datasets);
 }
 
@@ -329,13 +332,17 @@ void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, s
   if (datasets.size() > 1 && tool_.side_by_side()) {
     Context context{*fs_, comm_, options_};
     context.stop = [] { return stop_wanted != 0; };
-    auto small = HandleSmall(context, datasets, tool_.engine, [&, done = before](std::uint64_t bytes) mutable {
+    const EngineCall unforced = tool_.unforced ? tool_.unforced() : EngineCall();
+    auto small = HandleSmall(context, datasets, unforced ? unforced : tool_.engine, [&, done = before](std::uint64_t bytes) mutable {
       // Rank 0 shows its own share of what all do.
       done = std::min(done + static_cast<std::size_t>(comm_.size()), total);
       progress_->Count(done, total, bytes * static_cast<std::uint64_t>(comm_.size()));
     });
     if (!small.ok()) return Fail(small.status());
     reports = *std::move(small);
+    for (auto& report : reports) {
+      if (unforced && report && ExitCodeOf(*report) != 0) report.reset();
+    }
   }
   for (std::size_t i = 0; i < datasets.size(); ++i) {
     if (!reports[i]) {
@@ -529,7 +536,10 @@ int ToolRun::Run() {
   }
   // Files that are proven elsewhere must not be overwritten, even if the command names only one dataset.
   if (keeps_books) AddToReach(*fs_, [this] { return DirectoriesInCatalog(options_); }, Reach::kKnown);
-  if (arguments_.paths.size() > 1) AddToReach(*fs_, [this] { return DirectoriesOf(*fs_, arguments_.paths); }, Reach::kNamed);
+  // A file that was moved is in one directory, and its sidecar in another.
+  for (const Resolve what : {Resolve::kProtected, tool_.resolve()}) {
+    if (arguments_.paths.size() > 1) AddToReach(*fs_, [this, what] { return DirectoriesOf(*fs_, arguments_.paths, what); }, Reach::kNamed);
+  }
   if (tool_.run) {
     tool_.run(*this);
   } else if (tool_.arrange) {
@@ -638,6 +648,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   usable = Agree(comm, usable);
   if (!usable.ok()) return EndEarly(tool, speaks, argc, argv, usable);
   comm.SetTopology(options->topology);
+  comm.SetExchange(options->exchange);
   if (session.started_apart() > 0 && !arguments.quiet && options->log >= Options::Log::kWarn) {
     Put(stderr, fmt::format("{}: warning: the launcher started {} processes, and each works alone: {} is built for another MPI, {}. Use the "
                "mpiexec of that MPI\n",

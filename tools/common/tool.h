@@ -176,6 +176,10 @@ struct Tool {
   std::function<void(ToolRun&)> run = {};
   /// The engine call. Collective.
   EngineCall engine;
+  /// With --force: returns the engine call without it. Small datasets are handled side by side without force first. Those that are
+  /// not intact after that are handled one by one, with force. Otherwise the result would depend on which thread is first, if files
+  /// exchanged names. May be empty, and may return an empty call.
+  std::function<EngineCall()> unforced = {};
   /// False if only one engine call may be made at a time, because it asks the user.
   std::function<bool()> side_by_side = [] { return true; };
   /// Called first with each PATH. True: the PATH needs no further work. Collective. May be empty.
