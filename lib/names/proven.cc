@@ -118,11 +118,6 @@ void RememberLeftBare(FileSystem& fs, const LeftBare& file) {
 std::vector<LeftBare> TakeLeftBare(FileSystem& fs) {
   std::vector<LeftBare> bare;
   for (auto& [path, user] : fs.Memo<ProvenOwners>().TakeUsers()) {
-    // By its content, the sidecar of its name is not its own, so this one tells nothing good of it.
-    if (user.sidecar.empty()) {
-      if (fs.Stat(path, /*follow=*/false).ok() && fs.Stat(user.by, /*follow=*/false).ok()) bare.push_back(std::move(user));
-      continue;
-    }
     const auto own = SidecarPath(path);
     const bool has_own = own.ok() && *own != user.sidecar && fs.Stat(*own, /*follow=*/false).ok();
     // A repair renames no sidecar to a name that is taken, but it may have recorded the times of the other file.

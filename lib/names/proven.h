@@ -23,12 +23,11 @@ std::optional<std::string> ProvenHome(FileSystem& fs, const std::string& directo
 /// renamed; else stamps would give them back to other files.
 void RenameProven(FileSystem& fs, const std::string& directory, const std::map<std::string, std::string>& names);
 
-/// A file without a sidecar. AdoptByContent gave the sidecar that it was judged by to the file `by`, and it was renamed. Or `by` was
-/// restored: the sidecar of its name proved the content of both.
+/// A file without a sidecar: AdoptByContent gave the sidecar that it was judged by to the file `by`, and it was renamed.
 struct LeftBare {
   std::string path;
   std::string by;
-  std::string sidecar;  ///< its former path; empty if `by` was restored
+  std::string sidecar;  ///< its former path
   LZY_FIELDS(path, by, sidecar)
 };
 /// Returns each such file once, if it still exists and nothing else tells of it. From any thread.
