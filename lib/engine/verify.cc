@@ -23,6 +23,7 @@
 #include "mend/replica.h"
 #include "names/former_names.h"
 #include "names/lookup.h"
+#include "names/membership.h"
 #include "names/proven.h"
 #include "names/set_claim.h"
 #include "names/set_names.h"
