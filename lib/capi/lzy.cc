@@ -31,11 +31,11 @@
 #include "base/rate_limit.h"
 #include "comm/records.h"
 #include "engine/engine.h"
-#include "mend/replica.h"
 #include "mpi/mpi_communicator.h"
 #include "mpi/versions.h"
 #include "objects/ask.h"
 #include "objects/name.h"
+#include "repair/replica.h"
 #include "sidecar/names.h"
 
 namespace {
@@ -457,7 +457,7 @@ Status MakeCopyRequest(const lzy_copy_options* from, lzy_copy_options& given, lz
   LZY_RETURN_IF_ERROR(CopyStruct(from, "copy", kFirstCopyOptionsSize, lzy_copy_options_init, "lzy_copy_options_init", given));
   switch (given.verify) {
     case LZY_VERIFY_DEVICE:
-      request.read_back = lzy::ReadBack::kDevice;
+      request.read_back = lzy::ReadBack::kUncached;
       break;
     case LZY_VERIFY_CACHE:
       request.read_back = lzy::ReadBack::kCache;

@@ -25,8 +25,8 @@
 #include "transport/reduce_exchange.h"
 #include "transport/ring_exchange.h"
 #include "transport/shared_exchange.h"
-#include "validated/calls.h"
-#include "validated/records.h"
+#include "validated/proven_calls.h"
+#include "validated/proven_records.h"
 
 namespace lzy {
 
@@ -389,7 +389,7 @@ Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, 
   }
   const std::uint64_t got = counts[static_cast<std::size_t>(rank_)] * sizeof(std::uint64_t);
   // So tests can damage sums as if a message had been damaged.
-  link_->Arrived(validated::Part::kSum, rank_, {reinterpret_cast<std::uint8_t*>(receive), got});
+  link_->Arrived(validated::MessagePart::kSum, rank_, {reinterpret_cast<std::uint8_t*>(receive), got});
   return status;
 }
 

@@ -297,7 +297,7 @@ TEST_F(ExchangeWaysTest, AWrongSumIsFound) {
     static int damaged = 0;
     damaged = 0;
     validated::SetFaultHook([](const validated::Arrival& arrival, MutableByteSpan content) {
-      if (arrival.part != validated::Part::kSum || content.size() < ProvenExchange::kBlockBytes || arrival.at != 0) return;
+      if (arrival.part != validated::MessagePart::kSum || content.size() < ProvenExchange::kBlockBytes || arrival.at != 0) return;
       content[content.size() / 2] ^= 1;
       ++damaged;
     });
