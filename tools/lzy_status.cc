@@ -16,7 +16,9 @@
 #include "common/tool.h"
 #include "engine/block_map.h"
 #include "html/report_page.h"
+#include "names/lookup.h"
 #include "request/object_json.h"
+#include "sidecar/names.h"
 
 namespace {
 
@@ -223,9 +225,28 @@ std::vector<std::string> NodesOf(const CatalogDataset& dataset, const lzy::Optio
   return lzy::Info({*fs, *self, options}, found->front()).needed_nodes;
 }
 
+// The file was renamed, or deleted, or its sidecar was removed, since a tool looked. Then the commands of that time are of no use.
+bool IsOutdated(const CatalogDataset& dataset) {
+  if (dataset.kind != "shared" || dataset.state == "intact") return false;
+  const auto fs = lzy::GuardedFileSystem(lzy::NamedBy(dataset.path));
+  if (lzy::FindSidecar(*fs, dataset.path).status().code() != Code::kNotFound) return false;
+  const auto beside = lzy::SidecarPath(dataset.path);  // of a file that a link replaced
+  if (beside.ok() && fs->Stat(*beside, /*follow=*/false).ok()) return false;
+  const auto stat = fs->Stat(dataset.path, /*follow=*/false);
+  if (!stat.ok() && stat.status().code() != Code::kNotFound) return false;
+  return !stat.ok() || stat->type != lzy::FileStat::Type::kRegular || dataset.state != "unprotected";
+}
+
 // The commands to type next for one dataset, as lzy-verify prints them. A sidecar that is lost has its own.
 std::string NextOf(const Shown& shown, const CatalogDataset& dataset) {
   if (const CatalogEvent* const loss = LossOf(shown, dataset)) return lzy::LossNextText(loss->what, dataset.path, shown.options);
+  if (IsOutdated(dataset)) {
+    const std::string directory = lzy::DirectoryOf(dataset.path);
+    std::error_code failed;
+    if (!std::filesystem::is_directory(directory, failed)) return "  its directory is not there any more; is the file system mounted?\n";
+    return fmt::format("  it has no sidecar any more; to look for what became of it: lzy-status {}--rescan {}\n", lzy::CatalogOption(shown.options),
+                       lzy::ShellQuote(directory));
+  }
   if (!dataset.next.empty()) return dataset.next;
   // Only a part of it was looked at, or by a version that noted no commands.
   lzy::DatasetReport report = ReportOf(dataset, DamageOf(shown, dataset));

@@ -164,6 +164,26 @@ Result<std::optional<CatalogDataset>> Catalog::Find(const std::string& path) {
   return rows->empty() ? std::optional<CatalogDataset>() : std::move(rows->front());
 }
 
+// A range of paths, so that the index serves it. No path is the end itself, because it would not begin with the prefix.
+Result<std::map<std::string, std::int64_t>> Catalog::FilesBeginningWith(const std::string& prefix) {
+  std::string end = prefix;
+  while (!end.empty() && static_cast<unsigned char>(end.back()) == 0xff) end.pop_back();
+  if (end.empty()) return Status(Code::kInvalidArgument, "the prefix of a path");
+  ++end.back();
+  auto rows = [&]() -> Result<std::map<std::string, std::int64_t>> {
+    LZY_ASSIGN_OR_RETURN(Statement statement, database_.Prepare("SELECT path, id FROM datasets WHERE path >= ? AND path < ? AND "
+                                                                "kind = 'shared' AND state <> 'gone'"));
+    statement.Bind(prefix).Bind(end);
+    std::map<std::string, std::int64_t> found;
+    for (;;) {
+      LZY_ASSIGN_OR_RETURN(const bool row, statement.Step());
+      if (!row) return found;
+      found.emplace(statement.Text(0), statement.Integer(1));
+    }
+  }();
+  return rows.ok() ? std::move(rows) : Named(rows.status());
+}
+
 Result<std::vector<CatalogEvent>> Catalog::OpenEvents(const char* what, const std::string& directory) {
   auto rows = [&]() -> Result<std::vector<CatalogEvent>> {
     LZY_ASSIGN_OR_RETURN(

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -140,6 +141,8 @@ class Catalog {
   /// `directory` in the same way.
   Result<std::vector<CatalogDataset>> Datasets(const std::string& directory = "");
   Result<std::optional<CatalogDataset>> Find(const std::string& path);
+  /// Files that are protected each for itself, and not gone, whose paths begin with `prefix` (not empty): their ids, by path.
+  Result<std::map<std::string, std::int64_t>> FilesBeginningWith(const std::string& prefix);
   /// Lasting damage.
   Result<std::vector<CatalogEvent>> OpenDamage(const std::string& directory = "");
   /// Lasting "vanished" and "unprotected" events, sorted by path of the dataset.

@@ -19,6 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 constexpr std::int64_t kDay = 86'400'000'000'000;
@@ -88,6 +89,25 @@ TEST_F(CatalogTest, KeepsWhatWasNotedForTheUserAlone) {
   EXPECT_EQ(a.first_seen, 7 * kDay);
   EXPECT_EQ(a.last_verified, 7 * kDay);
   EXPECT_EQ(a.last_commit, kDay);
+}
+
+// In the order of bytes, some of these paths are just before or behind those that begin with the prefix.
+TEST_F(CatalogTest, FindsFilesThatBeginWithAPrefix) {
+  Catalog catalog = Open();
+  for (const char* path : {"/d/ck", "/d/ck.0", "/d/ck.1", "/d/ck.\xff\xff", "/d/ck/0", "/d/cl"}) {
+    DatasetReport file = Report(path);
+    file.uuid = path;
+    EXPECT_THAT(Note(catalog, file, kDay), IsEmpty());
+  }
+  DatasetReport set = Report("/d/ck.%r");
+  set.kind = DatasetKind::kSet;
+  set.uuid = "of the set";
+  EXPECT_THAT(Note(catalog, set, kDay), IsEmpty());
+  ASSERT_OK(catalog.NoteLosses("lzy-test", 2 * kDay, {{Get(catalog, "/d/ck.1").id, CatalogLoss::Kind::kWanted, "deleted on purpose"}}));
+  const auto found = catalog.FilesBeginningWith("/d/ck.");
+  ASSERT_OK(found.status());
+  EXPECT_THAT(*found, ElementsAre(Pair("/d/ck.0", Get(catalog, "/d/ck.0").id), Pair("/d/ck.\xff\xff", Get(catalog, "/d/ck.\xff\xff").id)));
+  EXPECT_FALSE(catalog.FilesBeginningWith("").ok());
 }
 
 // Of a set that is seen in part, only what is seen is noted.

@@ -67,6 +67,10 @@ void StampRenewal::Begin() {
   }
 }
 
+void StampRenewal::Leave(const std::string& path) {
+  std::erase_if(renewals_, [&](const Renewal& renewal) { return renewal.file->path == path; });
+}
+
 Result<bool> StampRenewal::Finish() {
   LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
     for (const Renewal& renewal : renewals_) LZY_RETURN_IF_ERROR(Record(renewal));

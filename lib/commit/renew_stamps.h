@@ -7,6 +7,7 @@
 // stay.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "dataset/view.h"
@@ -30,6 +31,8 @@ class StampRenewal {
   /// Notes which files have outdated stamps, their stats, and the clocks of their file systems. Changes no file that has a
   /// name. Local.
   void Begin();
+  /// Takes back what Begin noted of a file, because its data were repaired since. Local.
+  void Leave(const std::string& path);
   /// Records the new stamps durably, except for files that changed since Begin. Returns true if there was anything to
   /// record, on any rank. After an error or a crash, each sidecar has its old stamp or the new one. Collective.
   Result<bool> Finish();

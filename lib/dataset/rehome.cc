@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 #include <thread>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "dataset/lock.h"
 #include "names/lookup.h"
 #include "names/neighbours.h"
+#include "names/proven.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -266,12 +268,21 @@ Result<bool> Move(FileSystem& fs, const Chain& chain, Occupants occupants, Clock
   if (chain.cycle) LZY_RETURN_IF_ERROR(fs.Rename(names.back(), aside));
   Result<bool> moved = true;
   std::size_t hole = names.size() - 1;
+  std::map<std::string, std::map<std::string, std::string>> renamed;  // by directory: old and new names
+  const auto note = [&](const std::string& from, const std::string& to) {
+    if (DirectoryOf(from) == DirectoryOf(to)) renamed[DirectoryOf(from)][BaseNameOf(from)] = BaseNameOf(to);
+  };
   for (; hole > 0; --hole) {
     moved = MoveInto(fs, names[hole - 1], names[hole], occupants, deadline);
     if (!moved.ok() || !*moved) break;
     MoveIndex(fs, names[hole - 1], names[hole]);
+    note(names[hole - 1], names[hole]);
   }
-  if (chain.cycle) LZY_RETURN_IF_ERROR(fs.Rename(aside, names[hole]));
+  if (chain.cycle) {
+    LZY_RETURN_IF_ERROR(fs.Rename(aside, names[hole]));
+    note(names.back(), names[hole]);
+  }
+  for (const auto& [directory, names_there] : renamed) RenameProven(fs, directory, names_there);
   // Sidecars of a set may go from one directory to another.
   std::set<std::string> directories;
   for (const std::string& name : names) directories.insert(DirectoryOf(name));
@@ -381,6 +392,7 @@ Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const R
     auto found = FindSidecar(fs, real);
     return found.ok() ? *found : own;
   };
+  std::set<std::vector<std::string>> done;  // chains
   for (;;) {
     LZY_ASSIGN_OR_RETURN(FirstLook first, LookFirst(fs, directory, real, own, options));
     if (first.settled) return own;
@@ -391,10 +403,13 @@ Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const R
     if (!lock.ok()) return lock.status();
     LZY_ASSIGN_OR_RETURN(next, NextMoves(fs, directory, real, own, options));
     if (next.chain.empty()) return own;
+    // Two files claim one sidecar, each with a reason that the other does not have. Renaming it to and fro ends nowhere.
+    if (done.contains(next.chain.names)) return where_it_is();
     auto moved = Move(fs, next.chain, next.occupants, deadline);
     // If a sidecar is gone, a process without this lock took it, for example a program that deletes its files. Look again.
     if (moved.status().code() == Code::kNotFound && Clock::now() < deadline) continue;
     if (!moved.ok()) return moved.status();
+    done.insert(next.chain.names);
     if (!*moved) return options.occupants == Occupants::kGo ? own : where_it_is();
   }
 }

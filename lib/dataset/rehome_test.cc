@@ -12,6 +12,7 @@
 #include <map>
 
 #include "engine_fixture.h"
+#include "names/proven.h"
 #include "names/provers.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
@@ -92,6 +93,19 @@ TEST_F(RehomeTest, EveryRankMayLookAfterEveryFile) {
     });
     ExpectAllAtHome();
   }
+}
+
+// By its stamp, the sidecar of s.0 belongs to s.0. Content has shown that it belongs to s.1.
+TEST_F(RehomeTest, ASidecarThatContentGaveToAnotherFileStaysThere) {
+  ProtectEach();
+  ASSERT_EQ(std::remove(SidecarPath(ref_.members[1])->c_str()), 0);
+  RememberProven(fs_, dir_.path(), "s.1", ".LZY.s.0");
+  const auto home = Rehome(fs_, ref_.members[1]);
+  ASSERT_OK(home);
+  EXPECT_EQ(*home, *SidecarPath(ref_.members[1]));
+  EXPECT_EQ(ProvenSidecar(fs_, dir_.path(), "s.1"), ".LZY.s.1");
+  EXPECT_TRUE(fs_.Stat(*home, /*follow=*/false).ok());
+  EXPECT_EQ(fs_.Stat(*SidecarPath(ref_.members[0]), /*follow=*/false).status().code(), Code::kNotFound);
 }
 
 // With hooks, each rank may open a file of its own. Then no two ranks open the same file, but they rename the same sidecars.

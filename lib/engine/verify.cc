@@ -21,10 +21,13 @@
 #include "mend/mend.h"
 #include "mend/mend_plan.h"
 #include "mend/replica.h"
+#include "names/content_match.h"
 #include "names/former_names.h"
+#include "names/holders.h"
 #include "names/lookup.h"
 #include "names/membership.h"
 #include "names/proven.h"
+#include "names/reach.h"
 #include "names/set_claim.h"
 #include "names/set_names.h"
 #include "remote/files.h"
@@ -390,6 +393,22 @@ Status TellIfRotten(const Context& context, const DatasetRef& dataset) {
   return AgreeOn(context.comm, [&] { return asked ? RefuseRotten(context.fs, dataset.path, dataset.path, context.options.key.get()) : Status::Ok(); });
 }
 
+// A lost file that is made again takes back its sidecar. If it was renamed, and is known by content alone, that sidecar was the one by
+// which the renamed file was judged. The sidecar of the present name may be that of a third file.
+void NoteUserOfItsSidecar(const Context& context, const DatasetView& view) {
+  if (view.ref.kind != DatasetKind::kShared || view.ensembles[0].files[0].present) return;
+  const std::string path = FollowLink(context.fs, view.ref.path);
+  const auto sidecar = FindSidecar(context.fs, path);
+  const LeafKey* const key = context.options.key.get();
+  const auto copy = sidecar.ok() ? FindCopy(context.fs, *sidecar, path, key) : std::nullopt;
+  const auto own = copy ? SidecarPath(*copy) : Result<std::string>(Code::kNotFound, path);
+  // A file in another directory is judged by the sidecars there. Without a sidecar of its name, it is a copy that nothing was said of.
+  if (copy && RealDirectory(context.fs, DirectoryOf(*copy)) != RealDirectory(context.fs, DirectoryOf(path))) return;
+  if (!own.ok() || !context.fs.Stat(*own, /*follow=*/false).ok() || IsClaimedByASet(context.fs, *copy)) return;
+  if (const auto right = HoldsCommitted(context.fs, *copy, *own, key); !right.ok() || *right) return;
+  RememberLeftBare(context.fs, {*copy, path, ""});
+}
+
 Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report, bool& met_commit);
 
 // Gives sidecars the names of their files, but not for a repair that would fail: a mistyped pattern may lead to a part of a set that
@@ -499,12 +518,15 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
     if (taken) report.stamps = StampNote::kTaken;
     return RecordAccess(context, dataset, write, view, report);
   }
+  if (request.create_missing && context.comm.rank() == 0) NoteUserOfItsSidecar(context, view);
   LZY_RETURN_IF_ERROR(MendFound(context, view, findings, request, report));
   if (std::ranges::any_of(report.damage, IsWrongParity)) return MakeParityAgain(context, dataset, view, report);
-  // If no data were repaired, the files are as they were when they were read.
-  const bool as_read = std::ranges::all_of(report.damage, [](const Damage& d) { return d.part != DamagePart::kData || d.transient; });
   const bool same_sidecars = std::ranges::all_of(view.files(), &FileView::sidecar_usable);
-  if (report.state != DatasetState::kRestored || !as_read || !same_sidecars) return Status::Ok();
+  if (report.state != DatasetState::kRestored || !same_sidecars) return Status::Ok();
+  // Files whose data were repaired are not as they were when they were read.
+  for (const Damage& d : report.damage) {
+    if (d.part == DamagePart::kData && !d.transient) stamps.Leave(d.path);
+  }
   LZY_ASSIGN_OR_RETURN(const bool taken, stamps.Finish());
   if (taken) report.stamps = StampNote::kTaken;
   return Status::Ok();

@@ -109,14 +109,18 @@ std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar
   return rotten;
 }
 
-bool IsHeldByAnother(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key) {
+std::optional<std::string> FindCopy(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key) {
   const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
-  if (!loaded.ok() || !(*loaded)->committed()) return false;
-  const std::vector<std::string> candidates = CandidatesFor(fs, sidecar, (*loaded)->contents().superblock.stamp, except, Holders::kAll);
-  return std::ranges::any_of(candidates, [&](const std::string& path) {
+  if (!loaded.ok() || !(*loaded)->committed()) return std::nullopt;
+  for (std::string& path : CandidatesFor(fs, sidecar, (*loaded)->contents().superblock.stamp, except, Holders::kAll)) {
     const auto holds = HoldsCommitted(fs, path, **loaded, key);
-    return holds.ok() && *holds;
-  });
+    if (holds.ok() && *holds) return std::move(path);
+  }
+  return std::nullopt;
+}
+
+bool IsHeldByAnother(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key) {
+  return FindCopy(fs, sidecar, except, key).has_value();
 }
 
 }  // namespace lzy

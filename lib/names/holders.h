@@ -34,7 +34,10 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
 /// was renamed, and damaged. Then only `sidecar` can give its content back. nullopt if there is none, if its own sidecar proves
 /// what it has, or if another file has the committed content.
 std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
-/// True if a file in reach other than `except` has the content that `sidecar` committed.
+/// Finds a file beside the sidecar or in reach, other than `except`, that has the content that `sidecar` committed, whatever its own
+/// sidecar says. nullopt if there is none.
+std::optional<std::string> FindCopy(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
+/// True if there is one.
 bool IsHeldByAnother(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
 
 }  // namespace lzy

@@ -38,6 +38,15 @@ class ProvenOwners {
     return Find(fs, directory, [&](const auto& entry) { return entry.second.sidecar == sidecar; },
                 [](const auto& entry) { return entry.first; });
   }
+  void Rename(FileSystem& fs, const std::string& directory, const std::map<std::string, std::string>& names) {
+    if (!any_) return;
+    const std::lock_guard lock(mutex_);
+    const auto known = owners_.find(RealDirectory(fs, directory));
+    if (known == owners_.end()) return;
+    for (auto& [name, proof] : known->second) {
+      if (const auto renamed = names.find(proof.sidecar); renamed != names.end()) proof.sidecar = renamed->second;
+    }
+  }
   void RememberUser(const LeftBare& user) {
     const std::lock_guard lock(mutex_);
     users_.try_emplace(user.path, user);
@@ -96,6 +105,10 @@ void RememberProven(FileSystem& fs, const std::string& directory, const std::str
   fs.Memo<ProvenOwners>().Remember(fs, directory, name, sidecar);
 }
 
+void RenameProven(FileSystem& fs, const std::string& directory, const std::map<std::string, std::string>& names) {
+  fs.Memo<ProvenOwners>().Rename(fs, directory, names);
+}
+
 void RememberLeftBare(FileSystem& fs, const LeftBare& file) {
   fs.Memo<ProvenOwners>().RememberUser(file);
 }
@@ -105,6 +118,11 @@ void RememberLeftBare(FileSystem& fs, const LeftBare& file) {
 std::vector<LeftBare> TakeLeftBare(FileSystem& fs) {
   std::vector<LeftBare> bare;
   for (auto& [path, user] : fs.Memo<ProvenOwners>().TakeUsers()) {
+    // By its content, the sidecar of its name is not its own, so this one tells nothing good of it.
+    if (user.sidecar.empty()) {
+      if (fs.Stat(path, /*follow=*/false).ok() && fs.Stat(user.by, /*follow=*/false).ok()) bare.push_back(std::move(user));
+      continue;
+    }
     const auto own = SidecarPath(path);
     const bool has_own = own.ok() && *own != user.sidecar && fs.Stat(*own, /*follow=*/false).ok();
     // A repair renames no sidecar to a name that is taken, but it may have recorded the times of the other file.

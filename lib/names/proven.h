@@ -3,6 +3,7 @@
 //
 // Kept with the file system; nothing is written. Thread-safe.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,12 +19,16 @@ void RememberProven(FileSystem& fs, const std::string& directory, const std::str
 std::optional<std::string> ProvenSidecar(FileSystem& fs, const std::string& directory, const std::string& name);
 /// The inverse of ProvenSidecar: the file for which `sidecar` is proven.
 std::optional<std::string> ProvenHome(FileSystem& fs, const std::string& directory, const std::string& sidecar);
+/// What is remembered of these sidecars holds under their new names. `names`: old and new name of each. Call it after they were
+/// renamed; else stamps would give them back to other files.
+void RenameProven(FileSystem& fs, const std::string& directory, const std::map<std::string, std::string>& names);
 
-/// A file without a sidecar: AdoptByContent gave the sidecar that it was judged by to the file `by`, and it was renamed.
+/// A file without a sidecar. AdoptByContent gave the sidecar that it was judged by to the file `by`, and it was renamed. Or `by` was
+/// restored: the sidecar of its name proved the content of both.
 struct LeftBare {
   std::string path;
   std::string by;
-  std::string sidecar;  ///< its former path
+  std::string sidecar;  ///< its former path; empty if `by` was restored
   LZY_FIELDS(path, by, sidecar)
 };
 /// Returns each such file once, if it still exists and nothing else tells of it. From any thread.

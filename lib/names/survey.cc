@@ -455,6 +455,7 @@ void Survey::DropStrays() {
   for (const auto& [pattern, home] : strays) {
     for (const auto& [rank, member] : SeenOf(pattern)) {
       if (member.peek) troubles_.push_back(TellStray(member, home));
+      AddToReach(fs_, DirectoryOf(member.path));  // the report on the set says where they are
     }
     found_.erase(pattern);
     set_patterns_.erase(pattern);

@@ -21,10 +21,10 @@ from advice_world import mount_ext4
 
 BIN = os.environ.get("TEST_LZY_BIN", "")
 COUNT = int(os.environ.get("LZY_TEST_ROUNDS", "250"))
-# Rules about words, not about contents and sidecars. They are not kept in every state yet; about one state in 1,000 breaks one (such as
-# 371 and 2278). All other rules hold without exception.
+# Rules about words, not about contents and sidecars. None of the 1,000 states of the tests breaks one, of the 20,000 slow ones a few may.
+# All other rules hold without exception.
 ADVICE_RULES = {"again", "usage", "worse", "silent"}
-MOST_BAD_ADVICE = 0.004
+MOST_BAD_ADVICE = 0.001  # less than one in the 250 states of a part
 
 
 MOUNTED = []  # by this process; tempfile.tempdir says /tmp if there is none

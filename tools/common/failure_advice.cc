@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "common/moved_files.h"
 #include "common/set_aside.h"
 #include "names/content_match.h"
 #include "names/former_names.h"
-#include "names/holders.h"
 #include "names/provers.h"
 #include "sidecar/names.h"
 
@@ -174,43 +174,33 @@ std::string LinkText(FileSystem& fs, const std::string& path, DatasetKind kind) 
   return out + fmt::format("  {} is a symbolic link now; first move it away: {}\n", Printable(path), MoveAway(fs, path));
 }
 
-// Where lost members are that were moved without their sidecars, if they are in reach. For each one, files of its size are read.
-std::string MovedMembersText(FileSystem& fs, const std::set<std::string>& lost) {
-  constexpr std::size_t kMost = 8;
-  std::string out;
-  for (const std::string& path : lost) {
-    const auto sidecar = SidecarPath(path);
-    if (lost.size() > kMost || !sidecar.ok() || fs.Stat(path, /*follow=*/false).ok()) continue;
-    const auto holder = FindHolder(fs, *sidecar, path, nullptr, Holders::kAll);
-    if (!holder || !holder->proven || FindSidecar(fs, holder->path).ok()) continue;  // else that file is told of, too
-    out += fmt::format("  {} holds what {} was; if it was moved by mistake, move it back: mv -n {} {}\n", Printable(holder->path), Printable(path),
-                       ShellQuote(holder->path), ShellQuote(path));
-  }
-  return out;
-}
-
 // A link that leads to no protected file, beside the sidecar of the file that had its name.
 std::string LinkAdvice(FileSystem& fs, const DatasetRef& dataset, const std::string& repeated) {
   const auto sidecar = SidecarPath(dataset.path);
-  const bool replaced = dataset.kind == DatasetKind::kShared && fs.ReadLink(dataset.path).ok() && sidecar.ok() && PeekSidecar(fs, *sidecar).ok();
-  if (!replaced) return "";
+  const bool is_link = dataset.kind == DatasetKind::kShared && fs.ReadLink(dataset.path).ok() && sidecar.ok();
+  const auto peek = is_link ? PeekSidecar(fs, *sidecar) : Result<Peek>(Code::kNotFound, dataset.path);
+  if (!peek.ok()) return "";
+  // Sidecars were exchanged. A restore of this name would not make its file.
+  if (peek->kind == DatasetKind::kSet) {
+    return fmt::format("  it is a symbolic link now, and {} is of a member of a set: give the sidecars their names back\n", Printable(*sidecar));
+  }
   return fmt::format("{}  restore with: lzy-restore {}{}\n", LinkText(fs, dataset.path, dataset.kind), repeated, ShellQuote(dataset.path));
 }
 
 }  // namespace
 
 std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
-  std::set<std::string> lost;
-  for (const Damage& damage : report.damage) {
-    if (damage.part == DamagePart::kData && damage.cause == DamageCause::kMissing && !damage.repaired) lost.insert(damage.path);
-  }
+  const std::set<std::string> lost = LostFiles(report);
   std::string out = OlderCommitAdvice(fs, report);
-  if (report.kind == DatasetKind::kSet) out += MovedMembersText(fs, lost);
+  // Else these lines replace the next command (HeldElsewhereText).
+  if (report.state != DatasetState::kUnrepairable) out += MovedMembersText(fs, report, lost);
   for (const std::string& path : lost) {
     const auto there = fs.Stat(path, /*follow=*/false);
     if (!there.ok() || there->type == FileStat::Type::kRegular) continue;
     if (fs.ReadLink(path).ok()) {
-      out += LinkText(fs, path, report.kind);
+      // A link to a protected file is in its place; the lost file is the one that the link leads to.
+      const auto beside = SidecarPath(path);
+      if (report.kind == DatasetKind::kSet || (beside.ok() && fs.Stat(*beside, /*follow=*/false).ok())) out += LinkText(fs, path, report.kind);
       continue;
     }
     const char* const what = there->type == FileStat::Type::kDirectory ? "a directory" : "no regular file";
@@ -230,12 +220,13 @@ std::string NoSetAdvice(FileSystem& fs, const DatasetReport& report, const Datas
     const auto peek = sidecar.ok() ? PeekSidecar(fs, *sidecar) : Result<Peek>(sidecar.status());
     // What is known of it is told elsewhere.
     if (sidecar.ok() && (!peek.ok() || peek->kind == DatasetKind::kSet)) return "";
-    (sidecar.ok() ? alone : bare) += " " + ShellQuote(path);
+    // lzy-protect refuses what may be a renamed, damaged file; lzy-verify says so.
+    (sidecar.ok() || RottenAs(fs, path, nullptr) ? alone : bare) += " " + ShellQuote(path);
   }
   const char* const why = members.size() == 1 ? "  only one file matches, and a set has at least two." : "  a set has members 0 to p-1.";
   if (members.size() > kMost) return fmt::format("{} Name the files one by one\n", why);
   std::string out;
-  if (!alone.empty()) out += fmt::format("{} To check what is protected alone: lzy-verify {}{}\n", why, repeated, alone.substr(1));
+  if (!alone.empty()) out += fmt::format("{} To check what was protected alone: lzy-verify {}{}\n", why, repeated, alone.substr(1));
   if (!bare.empty()) out += fmt::format("{} To protect {} alone: lzy-protect {}{}\n", why, members.size() == 1 ? "it" : "files", repeated, bare.substr(1));
   return out;
 }
@@ -245,6 +236,9 @@ std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, cons
   if (std::string obstacle = Obstacle(fs, dataset); !obstacle.empty()) return obstacle;
   if (report.status.code() == Code::kUnprotected) {
     if (std::string link = LinkAdvice(fs, dataset, repeated); !link.empty()) return link;
+    if (dataset.kind == DatasetKind::kShared && fs.ReadLink(dataset.path).ok() && !fs.Stat(FollowLink(fs, dataset.path)).ok()) {
+      return "  the link leads to no file: remove it, or make the file\n";
+    }
     if (report.another) {
       if (std::string renamed = RenamedMemberAdvice(fs, report, repeated); !renamed.empty()) return renamed;
     }

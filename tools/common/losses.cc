@@ -118,6 +118,16 @@ class Scene {
     }
     return false;
   }
+  /// Whether no member of this set has a sidecar that can be read. Then nothing but the catalogue knows that there is a set.
+  bool IsRuined(const CatalogDataset& dataset) {
+    for (std::uint32_t rank = 0; rank < dataset.devices; ++rank) {
+      const std::string member = ExpandPattern(dataset.path, rank);
+      Directory& directory = At(DirectoryOf(member));
+      const std::string sidecar = directory.SidecarOf(BaseNameOf(member));
+      if (!sidecar.empty() && directory.PeekAt(sidecar).ok()) return false;
+    }
+    return true;
+  }
   /// For a set, one member with a sidecar of a set is enough: tools report damage of sets with a sidecar. If no sidecar is
   /// left, an absent member means a loss, whatever happened to the others.
   Presence Of(const CatalogDataset& dataset) {
@@ -207,8 +217,9 @@ class Scene {
 /// The loss of one dataset, if it is new.
 std::optional<CatalogLoss> LossOf(ToolRun& run, const CatalogDataset& dataset, const std::string& lasts, Scene& scene, Deletions& deletions) {
   if (IsOfCatalog(dataset.path, run.books()->catalog()->path())) return CatalogLoss{dataset.id, Kind::kWanted, "of the catalogue"};
-  const Presence presence = scene.Of(dataset);
+  Presence presence = scene.Of(dataset);
   if (presence == Presence::kUnknown) return std::nullopt;
+  if (presence == Presence::kProtected && scene.HasMembersAlone(dataset) && scene.IsRuined(dataset)) presence = Presence::kUnprotected;
   // A file that was left over from an older set is a member again.
   if (presence == Presence::kProtected && dataset.uuid.empty() && !scene.Has(dataset)) return CatalogLoss{dataset.id, Kind::kWanted, "member of a set"};
   // Members that were renamed: the tool has said what it found of each of them.
@@ -237,7 +248,8 @@ Status FindLossesBelow(ToolRun& run, const std::string& directory, Scene& scene,
   LZY_ASSIGN_OR_RETURN(const auto datasets, catalog.Datasets(directory));
   std::vector<CatalogLoss> losses;
   for (const CatalogDataset& dataset : datasets) {
-    if (dataset.state == "gone") continue;
+    // A directory that has the name of the file now. Its own name is not in it.
+    if (dataset.state == "gone" || dataset.path == directory) continue;
     auto loss = LossOf(run, dataset, lasting[dataset.id], scene, deletions);
     if (!loss) continue;
     if (loss->kind == Kind::kVanished || loss->kind == Kind::kUnprotected) {
@@ -249,12 +261,6 @@ Status FindLossesBelow(ToolRun& run, const std::string& directory, Scene& scene,
     losses.push_back(*std::move(loss));
   }
   return catalog.NoteLosses(run.tool_name(), WallClockNs(), losses);
-}
-
-std::string CatalogOption(const Options& options) {
-  const char* const kept = std::getenv(EnvironmentName("catalog").c_str());
-  if (options.catalog.empty() || (kept != nullptr && options.catalog == kept)) return "";
-  return fmt::format("--catalog {} ", ShellQuote(options.catalog));
 }
 
 }  // namespace
@@ -312,12 +318,13 @@ void ForgetMembersOf(ToolRun& run, const DatasetReport& report) {
   Catalog& catalog = *run.books()->catalog();
   const std::string pattern = CatalogPath(report.path, true);
   std::vector<CatalogLoss> members;
-  for (std::uint32_t rank = 0; rank < report.devices; ++rank) {
-    const std::string path = ExpandPattern(pattern, rank);
-    const auto known = catalog.Find(path);
-    if (!known.ok() || !*known || (*known)->kind != "shared" || (*known)->state == "gone") continue;
+  const auto known = catalog.FilesBeginningWith(pattern.substr(0, pattern.find('%')));
+  if (!known.ok()) return run.books()->Drop(known.status());
+  for (const auto& [path, id] : *known) {
+    const auto match = MatchPattern(pattern, path);
+    if (!match || *match >= report.devices) continue;
     const auto peek = FindAndPeek(run.fs(), path);
-    if (peek.ok() && peek->kind == DatasetKind::kSet) members.push_back({(*known)->id, Kind::kWanted, "member of a set"});
+    if (peek.ok() && peek->kind == DatasetKind::kSet) members.push_back({id, Kind::kWanted, "member of a set"});
   }
   if (members.empty()) return;
   if (Status noted = catalog.NoteLosses(run.tool_name(), WallClockNs(), members); !noted.ok()) run.books()->Drop(noted);
@@ -349,14 +356,23 @@ void AcknowledgeLosses(ToolRun& run) {
   run.extra()["forgotten"] = all;
 }
 
+std::string CatalogOption(const Options& options) {
+  const char* const kept = std::getenv(EnvironmentName("catalog").c_str());
+  if (options.catalog.empty() || (kept != nullptr && options.catalog == kept)) return "";
+  return fmt::format("--catalog {} ", ShellQuote(options.catalog));
+}
+
 std::string LossText(const std::string& what) {
   return what == "unprotected" ? "is not protected any more: its sidecar was deleted" : "vanished: the file and its sidecar were deleted";
 }
 
 std::string LossNextText(const std::string& what, const std::string& path, const Options& options) {
   const std::string name = ShellQuote(path);
-  const std::string first = what == "unprotected" ? fmt::format("  if the file is right: lzy-protect {}\n", name)
-                                                  : std::string("  take it from a backup\n");
+  std::error_code failed;
+  const bool is_other = std::filesystem::exists(std::filesystem::symlink_status(path, failed)) && !std::filesystem::is_regular_file(path, failed);
+  const std::string first = what != "unprotected" ? std::string("  take it from a backup\n")
+                            : is_other            ? std::string("  there is no file of this name any more: take it from a backup\n")
+                                                  : fmt::format("  if the file is right: lzy-protect {}\n", name);
   return first + fmt::format("  if this was on purpose: lzy-status {}--forget {}\n", CatalogOption(options), name);
 }
 

@@ -31,6 +31,8 @@ void ForgetMembersOf(ToolRun& run, const DatasetReport& report);
 /// match '/'. A PATH without a loss is an error of the run. Collective; rank 0 does the work.
 void AcknowledgeLosses(ToolRun& run);
 
+/// The option --catalog for the next command, with a space behind it; empty if the next command finds the same catalogue without.
+std::string CatalogOption(const Options& options);
 /// Describes a loss. `what`: the text of the event.
 std::string LossText(const std::string& what);
 /// The next commands for the dataset `path`: lines.

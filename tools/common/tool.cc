@@ -25,6 +25,7 @@
 #include "common/failure_advice.h"
 #include "common/helper.h"
 #include "common/losses.h"
+#include "common/moved_files.h"
 #include "common/mpi_session.h"
 #include "common/progress.h"
 #include "common/streams.h"
@@ -399,6 +400,11 @@ DatasetReport ToolRun::HandleOne(const DatasetRef& dataset) {
   return tool_.engine(context, dataset);
 }
 
+// The commands of HeldElsewhereText are about other files, and of no use after these were renamed or protected.
+std::string HeldNote(const DatasetReport& report) {
+  return fmt::format("  other files hold what it was; to see which ones, and what to type: lzy-verify {}\n", ShellQuote(report.path));
+}
+
 // lzy-status prints the same commands, from any directory, so paths in them are absolute there. A failure to write says nothing.
 CatalogNote ToolRun::NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read) {
   CatalogNote note;
@@ -417,7 +423,8 @@ CatalogNote ToolRun::NoteOf(const DatasetRef& dataset, const DatasetReport& repo
     note.next = fmt::format("  to see why: lzy-verify {}\n", ShellQuote(there.path));
   } else if (report.status.ok() || code == Code::kBeyondRepair) {
     const bool looked = tool_.action() == Action::kInfo;  // at metadata only
-    note.next = AdviceBeforeRestore(*fs_, there) + NextText(there, looked ? Action::kInfo : Action::kVerify, "", "");
+    const std::string held = looked ? std::string() : HeldElsewhereText(*fs_, there, "");
+    note.next = AdviceBeforeRestore(*fs_, there) + (held.empty() ? NextText(there, looked ? Action::kInfo : Action::kVerify, "", "") : HeldNote(there));
   } else {
     note.next = AdviceAfterFailure(*fs_, there, ref, Action::kVerify, "", comm_.size() == 1);
   }
@@ -482,8 +489,12 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   // The report, then what to type next.
   const std::string repeated = RepeatedOptions(options_);
   const bool none = tool_.action() == Action::kInfo && report.status.ok() && report.state == DatasetState::kUnprotected && comm_.size() == 1;
-  Say(ReportText(report, tool_.action(), {state, AdviceBeforeRestore(*fs_, report), repeated, tool_.again ? tool_.again() : std::string(),
-                                          none ? NoSetAdvice(*fs_, report, dataset, repeated) : std::string()}));
+  const bool looks = tool_.action() != Action::kInfo;  // info reads no data
+  const std::string first = AdviceBeforeRestore(*fs_, report) + (looks ? ReplacedText(*fs_, report, repeated) : std::string());
+  const std::string instead = none    ? NoSetAdvice(*fs_, report, dataset, repeated)
+                              : looks ? HeldElsewhereText(*fs_, report, repeated)
+                                      : std::string();
+  Say(ReportText(report, tool_.action(), {state, first, repeated, tool_.again ? tool_.again() : std::string(), instead}));
   if (!report.status.ok()) Say(AdviceAfterFailure(*fs_, report, dataset, tool_.action(), repeated, comm_.size() == 1));
   // --log=info: where the time went.
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
