@@ -52,7 +52,8 @@ bool IsEdited(const FileView& file) {
 // seconds, such as tar, put it back. An edit has this mtime only if it came within the second of the commit.
 bool WasPutBackInSeconds(const FileView& file, std::uint64_t size) {
   const std::int64_t mtime_ns = file.stamp.mtime_ns, rest = (mtime_ns % kNsPerSecond + kNsPerSecond) % kNsPerSecond;
-  return rest != 0 && file.stat.mtime_ns == mtime_ns - rest && file.present && !file.intent && !file.past && file.stat.size == size && !IsSameFile(file.stat, file.stamp);
+  const bool cut = rest != 0 && file.stat.mtime_ns == mtime_ns - rest;
+  return cut && file.present && !file.intent && !file.past && file.stat.size == size && !IsSameFile(file.stat, file.stamp);
 }
 
 // True if the data that were read are not as committed.

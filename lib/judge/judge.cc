@@ -281,8 +281,8 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
                                             "It is neither repaired nor committed without --force", file.path));
     }
     if (identity.whole_seconds) {
-      report.warnings.push_back(fmt::format("{}: a tool that keeps whole seconds put it back, by its time; most of it is as committed, and the "
-                                            "rest is damaged. A repair keeps it as NAME.replaced", file.path));
+      report.warnings.push_back(fmt::format("{}: a tool that keeps whole seconds put it back, by its time; most of it is as committed, and "
+                                            "the rest is damaged. A repair keeps it as NAME.replaced", file.path));
     }
     if (!identity.Is(Identity::Kind::kProven)) continue;
     report.holds_another = true;
