@@ -44,7 +44,7 @@ class Tool:
         """Loses one device, with `to_repair` bytes of data. This and the next: where it does "repair"."""
 
     def check_repair(self, output):
-        """Fails if `repair`, which printed this, mended something else; verification comes besides."""
+        """Fails if `repair`, which printed this, repaired something else; verification comes besides."""
 
     # What protects anew must not find what it made before: there would be less to do.
     def measure_protect(self):
@@ -81,7 +81,7 @@ class Tool:
         self.rot()
         return done
 
-    def measure_mend(self):
+    def measure_repair_byte(self):
         if self.fresh:
             self.measure_protect()
         path, offset = self.victim()
@@ -89,7 +89,7 @@ class Tool:
             file.seek(offset)
             right = file.read(1)
             self.rot()
-        done = run(self.mend)
+        done = run(self.repair_byte)
         with open(path, "rb") as file:
             file.seek(offset)
             if file.read(1) != right:
@@ -121,14 +121,14 @@ class Tool:
 
 class Lzy(Tool):
     label = "lzy"
-    does = ("protect", "verify", "repair", "find", "mend", "update")
+    does = ("protect", "verify", "repair", "find", "repair_byte", "update")
 
     def prepare(self):
         at_two = ("--quiet", "--threads", THREADS, self.path)
         self.protect = [self.bench.tool("lzy-protect"), *at_two]
         self.verify = [self.bench.tool("lzy-verify"), *at_two]
         self.repair = [self.bench.tool("lzy-verify"), "--repair", "--json", *at_two]
-        self.mend, self.update = self.repair, self.protect
+        self.repair_byte, self.update = self.repair, self.protect
         # Units of the lost position. Parity takes its turn at each position, so these hold data and parity.
         self.lost = range(LOST * UNIT, self.bytes, (DATA_DEVICES + 1) * UNIT)
         self.to_repair = sum(min(UNIT, self.bytes - offset) for offset in self.lost)
@@ -145,9 +145,9 @@ class Lzy(Tool):
 
     def check_repair(self, output):
         found = json.loads(output)["datasets"][0]["damage"]
-        mended = sum(damage["length"] for damage in found if damage["repaired"])
-        if mended != self.to_repair:
-            raise Failed(f"lzy-verify --repair mended {mended} bytes, not the {self.to_repair} that were damaged")
+        repaired = sum(damage["length"] for damage in found if damage["repaired"])
+        if repaired != self.to_repair:
+            raise Failed(f"lzy-verify --repair repaired {repaired} bytes, not the {self.to_repair} that were damaged")
 
 
 class SnapRaid(Tool):
@@ -155,7 +155,7 @@ class SnapRaid(Tool):
     --test-skip-self: without the self-test that it begins with, which has nothing to do with the data."""
     label = "SnapRAID"
     package = program = "snapraid"
-    does = ("protect", "verify", "repair", "find", "mend", "update")
+    does = ("protect", "verify", "repair", "find", "repair_byte", "update")
 
     def prepare(self):
         self.place = f"{self.bench.tmpfs}/snapraid"
@@ -172,7 +172,7 @@ class SnapRaid(Tool):
         self.protect = [*command, "sync"]
         self.verify = [*command, "check", "-a"]
         self.repair = [*command, "fix", "-d", f"d{LOST}"]
-        self.mend = [*command, "fix"]
+        self.repair_byte = [*command, "fix"]
         # It asks when all files of a disk changed, and here each disk has one.
         self.update = [*command, "--force-empty", "sync"]
         self.to_repair = os.path.getsize(f"{self.place}/d{LOST}/part")
@@ -200,7 +200,7 @@ class Par2(Tool):
     the number of recovery blocks; far fewer made its verification of intact files ten times slower."""
     label = "par2"
     package = program = "par2"
-    does = ("protect", "verify", "repair", "find", "mend", "update")
+    does = ("protect", "verify", "repair", "find", "repair_byte", "update")
 
     def prepare(self):
         self.base = f"{os.path.dirname(self.path)}/{self.label}.par2"
@@ -209,7 +209,7 @@ class Par2(Tool):
         program = self.program.format(build=self.bench.build)
         self.protect = [program, "create", *common, "-b140", "-c20", "-n1", self.base, self.path]
         self.verify = [program, "verify", *common, self.base]
-        self.repair = self.mend = [program, "repair", *common, self.base]
+        self.repair = self.repair_byte = [program, "repair", *common, self.base]
         self.update = self.protect  # anew: it cannot update what it made
         # An eighth in one piece: 20 recovery blocks are enough for that, and not for pieces of 1 MiB.
         self.to_repair = self.bytes // 8
@@ -230,9 +230,9 @@ class Par2(Tool):
         self.settle()
         return done
 
-    def measure_mend(self):
+    def measure_repair_byte(self):
         self.keep(self.victim()[1], 1)
-        done = super().measure_mend()
+        done = super().measure_repair_byte()
         self.settle()
         return done
 
@@ -242,7 +242,7 @@ class Par2(Tool):
             move_bytes(file, offset, kept, 0, length)
 
     def settle(self):
-        """Puts the old file back, mended: a repair makes a new one, and other programs know the old one."""
+        """Puts the old file back, repaired: a repair makes a new one, and other programs know the old one."""
         offset, length = self.kept
         old = os.stat(f"{self.path}.1")
         with open(f"{self.path}.kept", "rb") as kept, open(f"{self.path}.1", "r+b", buffering=0) as file:

@@ -26,7 +26,7 @@ def flip(path, offset=AT):
 
 class Subject:
     """A program that protects NAMES below `place`. `parity`: how many lost files it shall be able to rebuild."""
-    mends = True        # it has a repair
+    repairs = True        # it has a repair
     parities = (1, 2)
 
     def __init__(self, bench, place, parity=1):
@@ -146,7 +146,7 @@ class Par2Turbo(Par2):
 
 
 class HashList(Subject):
-    mends = False
+    repairs = False
     parities = (1,)
     check = "-c"
 
@@ -223,11 +223,11 @@ def there(bench, kind):
 class Trial:
     """A row: what it is about, and what is done to a fresh, protected set of files. Returns the text of a cell."""
 
-    def __init__(self, title, function, parity=1, mends=False):
-        self.title, self.function, self.parity, self.mends = title, function, parity, mends
+    def __init__(self, title, function, parity=1, repairs=False):
+        self.title, self.function, self.parity, self.repairs = title, function, parity, repairs
 
     def cell(self, bench, kind, original):
-        if self.parity not in kind.parities or self.mends and not kind.mends:
+        if self.parity not in kind.parities or self.repairs and not kind.repairs:
             return "–"
         place = f"{bench.tmpfs}/trial"
         shutil.rmtree(place, ignore_errors=True)
@@ -297,7 +297,7 @@ def says_where(subject, _):
     return "file and bytes" if near else "file" if lines else "**no**"
 
 
-def mended(subject, original):
+def repaired(subject, original):
     flip(subject.at(NAMES[ROTTEN]))
     return outcome(subject, original, subject.repair())
 
@@ -307,7 +307,7 @@ def rotten_redundancy(subject, _):
     return answer(subject, subject.verify())
 
 
-def mended_redundancy(subject, original):
+def repaired_redundancy(subject, original):
     """Whether it is what it was; a repair must not change the data for it."""
     with open(subject.redundancy()[0], "rb") as file:
         before = file.read()
@@ -388,18 +388,18 @@ TRIALS = [
     Trial("verify intact files", intact),
     Trial("find one flipped byte of data", flipped),
     Trial("– says where it is", says_where),
-    Trial("– repair it", mended, mends=True),
+    Trial("– repair it", repaired, repairs=True),
     Trial("find one flipped byte of parity, hashes or copy", rotten_redundancy),
-    Trial("– repair it", mended_redundancy, mends=True),
+    Trial("– repair it", repaired_redundancy, repairs=True),
     Trial("find that parity, hashes or copy are gone (one file)", lost_redundancy),
-    Trial("rebuild a lost file", lost_file, mends=True),
-    Trial("rebuild a lost file, one byte of another is flipped", lost_and_flipped, mends=True),
-    Trial("– bytes of 8 MiB that are wrong or missing after salvage", lost_and_flipped_salvaged, mends=True),
-    Trial("– the same with double redundancy", lost_and_flipped, parity=2, mends=True),
-    Trial("rebuild two lost files, double redundancy", two_lost, parity=2, mends=True),
-    Trial("repair one flipped byte in all eight files, at the same offset", all_flipped, mends=True),
+    Trial("rebuild a lost file", lost_file, repairs=True),
+    Trial("rebuild a lost file, one byte of another is flipped", lost_and_flipped, repairs=True),
+    Trial("– bytes of 8 MiB that are wrong or missing after salvage", lost_and_flipped_salvaged, repairs=True),
+    Trial("– the same with double redundancy", lost_and_flipped, parity=2, repairs=True),
+    Trial("rebuild two lost files, double redundancy", two_lost, parity=2, repairs=True),
+    Trial("repair one flipped byte in all eight files, at the same offset", all_flipped, repairs=True),
     Trial("verify after an edit by the user", edited),
-    Trial("– is the edit still there after a repair?", edit_kept, mends=True),
+    Trial("– is the edit still there after a repair?", edit_kept, repairs=True),
 ]
 
 

@@ -1,7 +1,7 @@
 // Ways to do Communicator::ReduceScatterXor, timed in turn on the same data, under mpiexec. In each round every way
 // does the same, in the same order, so disturbances meet all of them alike. The first round is not counted: it
-// compares the results of all ways. `MPI` (MPI_Reduce_scatter) is only here, not in the library: it was the fastest
-// nowhere (docs/performance/exchange.md).
+// compares the results of all ways. `MPI` is MPI_Reduce_scatter as a program would call it, which waits in a loop; `mpi` is
+// what lzy does with option exchange=mpi. `engine` is what lzy chooses by itself (docs/performance/exchange.md).
 //
 // With --waiting, it measures instead what waiting for other ranks costs.
 //
@@ -24,6 +24,7 @@
 #include "rows/xor_checks.h"
 #include "transport/mpi_call.h"
 #include "transport/pairwise_exchange.h"
+#include "transport/reduce_exchange.h"
 #include "transport/ring_exchange.h"
 #include "transport/shared_exchange.h"
 #include "command_line.h"
@@ -138,6 +139,7 @@ std::vector<Way> Ways(lzy::SharedExchange* shared, lzy::Communicator* comm) {
                                                  MPI_COMM_WORLD),
                               "MPI_Reduce_scatter");
        }},
+      {"mpi", ByMessages<lzy::ReduceExchange>},
       {"pairwise", ByMessages<lzy::PairwiseExchange>},
       {"ring", ByMessages<lzy::RingExchange>}};
   if (shared != nullptr) {

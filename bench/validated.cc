@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "validated/transfer.h"
-#include "validated/tree.h"
+#include "validated/transfer_tree.h"
 #include "command_line.h"
 
 namespace {
@@ -54,7 +54,7 @@ void Strike(std::uint64_t leaf, std::uint64_t bad, MutableByteSpan bytes) {
 const Settings* striking = nullptr;
 
 void StrikeChunks(const validated::Arrival& arrival, MutableByteSpan content) {
-  if (arrival.part == validated::Part::kChunk) Strike(striking->cut.leaf, striking->bad, content);
+  if (arrival.part == validated::MessagePart::kChunk) Strike(striking->cut.leaf, striking->bad, content);
 }
 
 // The other one of the two ranks.

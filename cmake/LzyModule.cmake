@@ -1,4 +1,4 @@
-# Helpers that turn the layering rule of CONTRIBUTING.md into build errors.
+# Helpers that turn the rule of levels of CONTRIBUTING.md into build errors.
 
 add_library(lzy_flags INTERFACE)
 target_compile_options(lzy_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
@@ -26,9 +26,9 @@ function(lzy_compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
 
-# lzy_module(NAME SOURCES a.cc b.cc DEPENDS base hooks/layer LIBRARIES fmt::fmt)
+# lzy_module(NAME SOURCES a.cc b.cc DEPENDS base hooks/contract LIBRARIES fmt::fmt)
 #
-# Declares a module as a static library: a layer of lib/ (NAME: base) as lzy_base, a room of romio_hooks/ (NAME:
+# Declares a module as a static library: a room of lib/ (NAME: base) as lzy_base, a room of romio_hooks/ (NAME:
 # hooks/files) as lzy_hooks_files. Its folder is that of the CMakeLists.txt that calls this, or NAME below it. Its headers
 # are included as "NAME/header.h", and only those of modules named in DEPENDS (and theirs) are on the include path: each
 # module's folder is reachable only through a directory of its own that holds one link, so including a module that is not
@@ -40,7 +40,7 @@ function(lzy_module name)
     string(APPEND folder /${name})
   endif()
   string(REPLACE / _ module ${name})
-  set(root ${CMAKE_BINARY_DIR}/layers/${module})
+  set(root ${CMAKE_BINARY_DIR}/levels/${module})
   get_filename_component(above ${root}/${name} DIRECTORY)
   file(MAKE_DIRECTORY ${above})
   file(CREATE_LINK ${folder} ${root}/${name} SYMBOLIC)

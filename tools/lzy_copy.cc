@@ -135,13 +135,13 @@ class CopyRun {
     const auto is_pattern = [](const std::string& path) { return lzy::HasRankPlaceholder(path); };
     if (std::ranges::any_of(run_.arguments().paths, is_pattern)) return RunSet(sources, destination);
     if (const Status planned = Plan(sources, destination); !planned.ok()) return run_.Fail(planned);
-    if (wish_.dry_run) return TellPlan();
+    if (wish_.dry_run) return PrintPlan();
     lzy::TuneForWork(plan_.bytes);
     const auto begin = std::chrono::steady_clock::now();
     const Status done = Copy();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (!run_.Interrupted() && !done.ok()) run_.Fail(done);
-    TellTotals(seconds);
+    PrintTotals(seconds);
   }
 
  private:
@@ -155,12 +155,12 @@ class CopyRun {
     const auto begin = std::chrono::steady_clock::now();
     lzy::CopySetReport set;
     WithRequest([&](const lzy::Context& context, const lzy::CopyRequest& request) {
-      set = lzy::CopySet(context, sources[0], destination, request, [&](const CopyReport& report) { Tell(report); });
+      set = lzy::CopySet(context, sources[0], destination, request, [&](const CopyReport& report) { PrintReport(report); });
     });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     for (const std::string& warning : set.warnings) run_.Warn(warning);
     if (!run_.Interrupted() && !set.status.ok()) run_.Fail(set.status);
-    if (set.members > 0) TellTotals(seconds);
+    if (set.members > 0) PrintTotals(seconds);
     if (set.root.empty()) return;
     run_.Say(fmt::format("  set of {} protected{}\n", lzy::Plural(set.members, "member"),
                          set.same_root ? ", with the root of the source" : ""));
@@ -177,7 +177,7 @@ class CopyRun {
     return Status::Ok();
   }
 
-  void TellPlan() {
+  void PrintPlan() {
     for (const CopyReport& failure : plan_.failures) run_.Fail(failure.status);
     for (const lzy::CopyPlan::Entry& file : plan_.files) {
       run_.Say(fmt::format("{} -> {} ({})\n", lzy::Printable(file.from), lzy::Printable(file.to),
@@ -191,7 +191,7 @@ class CopyRun {
   Status Copy() {
     Status done;
     WithRequest([&](const lzy::Context& context, const lzy::CopyRequest& request) {
-      done = lzy::CopyAll(context, plan_, request, [&](const CopyReport& report) { Tell(report); });
+      done = lzy::CopyAll(context, plan_, request, [&](const CopyReport& report) { PrintReport(report); });
     });
     return done;
   }
@@ -225,7 +225,7 @@ class CopyRun {
   }
 
   // An error that prevents writing one file usually prevents writing others, too: a full disk. The first one is reported,
-  // and the others are counted (TellRepeated). The cause is at the end of the message.
+  // and the others are counted (PrintRepeated). The cause is at the end of the message.
   bool IsRepeated(const CopyReport& report) {
     if (report.status.code() != Code::kWriteFailed) return false;
     std::string text = report.status.message();
@@ -234,7 +234,7 @@ class CopyRun {
     return ++failures_[cause == std::string::npos ? text : text.substr(cause + 2)] > 1;
   }
 
-  void TellRepeated() {
+  void PrintRepeated() {
     for (const auto& [what, count] : lacks_) {
       if (count > 1) run_.Warn(fmt::format("the same of {} more: {}", count - 1, what));
     }
@@ -245,7 +245,7 @@ class CopyRun {
   }
 
   // All ranks count; rank 0 reports.
-  void Tell(const CopyReport& report) {
+  void PrintReport(const CopyReport& report) {
     if (report.status.code() == Code::kInterrupted) return;
     for (const std::string& warning : report.warnings) {
       // If a file system lacks a feature, it lacks it for every copy.
@@ -282,8 +282,8 @@ class CopyRun {
     if (run_.arguments().json) run_.extra()["copies"].push_back(ToJson(report));
   }
 
-  void TellTotals(double seconds) {
-    TellRepeated();
+  void PrintTotals(double seconds) {
+    PrintRepeated();
     if (totals_.files + totals_.already > 0 || totals_.failed == 0) run_.Say(SummaryOf(totals_, plan_, wish_, seconds));
     run_.extra()["copied"] = {{"files", totals_.files},
                               {"already", totals_.already},

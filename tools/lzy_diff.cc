@@ -102,7 +102,7 @@ std::string SummaryOf(const DiffReport& report, bool deep) {
 }
 
 // The same report on all ranks; rank 0 prints.
-void Tell(lzy::ToolRun& run, const DiffReport& report, bool deep) {
+void PrintReport(lzy::ToolRun& run, const DiffReport& report, bool deep) {
   for (const std::string& warning : report.warnings) run.Warn(warning);
   for (const FileDiff& diff : report.differences) {
     run.Say(TextOf(diff, report));
@@ -126,7 +126,7 @@ void RunDiff(lzy::ToolRun& run, bool deep) {
   const DiffReport report = lzy::Diff(run.MakeContext(), paths[0], paths[1], deep);
   if (run.Interrupted()) return;
   if (!report.status.ok()) return run.Fail(report.status);
-  Tell(run, report, deep);
+  PrintReport(run, report, deep);
   // Not as failures of their own: one code for all that was found.
   run.Count(paths[0], lzy::ExitCodeOf(report));
 }

@@ -1,5 +1,6 @@
 // lzy-info: geometry, state, root, sizes and age of datasets, from metadata alone. With --prune, removes files of lzy that
-// are not needed. With --tuning, measures the fastest sizes on this machine. The rest is RunTool (common/tool.h).
+// are not needed. With --tuning, measures the fastest sizes on this machine, and the fastest way to add up parity between nodes. The
+// rest is RunTool (common/tool.h).
 #include <fmt/format.h>
 
 #include <map>
@@ -15,6 +16,7 @@
 #include "names/resolve.h"
 #include "request/deletion_record.h"
 #include "sidecar/names.h"
+#include "tuning/exchange_tuning.h"
 #include "tuning/tuning.h"
 
 namespace {
@@ -96,10 +98,45 @@ std::string TuningTable(const lzy::Tuning& tuning, const std::string& cache) {
   return text + (cache.empty() ? "* picked; not kept\n" : fmt::format("* picked; kept in {}\n", lzy::Printable(cache)));
 }
 
+/// For each number of processes and nodes that was measured: the way of each class of sums, and why.
+std::string ExchangeTable(const std::vector<lzy::ExchangeTuning>& measured) {
+  std::string text = "exchange: how parity is added up among processes\n  one node: shared memory\n";
+  for (const lzy::ExchangeTuning& one : measured) {
+    const lzy::ExchangePlace& place = one.place;
+    text += fmt::format("  {} processes on {} nodes, at most {} on each ({}):\n", place.ranks, place.nodes, place.most_on_node,
+                        lzy::Printable(place.mpi));
+    for (std::size_t i = 0; i < lzy::kExchangeClasses; ++i) {
+      const auto which = lzy::ExchangeClass::At(i);
+      std::string why = "not measured";
+      if (one.times.measured(which)) {
+        const auto& times = one.times.microseconds(which);
+        why.clear();
+        for (std::size_t w = 0; w < times.size(); ++w) {
+          why += fmt::format("{}{} {:.1f} us", w == 0 ? "" : ", ", lzy::ExchangeWayName(lzy::kMeasuredWays[w]), times[w]);
+        }
+      }
+      text += fmt::format("    {:<6} {:<8} {:<9} {}\n", which.shape == lzy::ExchangeShape::kEven ? "all" : "one",
+                          lzy::FormatSize(lzy::kExchangeBytes[which.size]), lzy::ExchangeWayName(one.times.Pick(which)), why);
+    }
+  }
+  return text + (measured.empty() ? "  several nodes: mpi, because nothing was measured\n"
+                                  : "  other processes on several nodes: mpi, because nothing was measured\n");
+}
+
+/// The same for --json: what the files hold.
+lzy::Json ExchangeJson(const std::vector<lzy::ExchangeTuning>& measured) {
+  lzy::Json all = lzy::Json::array();
+  for (const lzy::ExchangeTuning& one : measured) all.push_back(lzy::Json::parse(lzy::EncodeExchange(one.place, one.times)));
+  return all;
+}
+
 /// Measures on the machine of rank 0, keeps the results there, and shows them. The user asked for it, so it may take
-/// ten times as long as what tools do by themselves.
+/// ten times as long as what tools do by themselves. All ranks measure how they add up parity, if they are on several nodes.
 void ShowTuning(lzy::ToolRun& run) {
+  constexpr double kExchangeSeconds = 5;
+  const Status exchanged = run.comm().MeasureExchange(kExchangeSeconds, /*again=*/true);
   if (run.comm().rank() != 0) return;
+  if (!exchanged.ok()) run.Warn(fmt::format("how parity is added up could not be measured: {}", exchanged.message()));
   // Milliseconds.
   constexpr unsigned kBudgetMs = 100;
   const lzy::Tuning tuning = lzy::Calibrate(kBudgetMs);
@@ -110,10 +147,13 @@ void ShowTuning(lzy::ToolRun& run) {
     run.Warn(fmt::format("the results could not be saved: {}", stored.message()));
     cache.clear();
   }
-  run.Say(TuningTable(tuning, cache));
+  const std::string directory = lzy::DirectoryOf(lzy::TuningCachePath());
+  const auto measured = directory.empty() ? std::vector<lzy::ExchangeTuning>() : lzy::ListExchange(*fs, directory);
+  run.Say(TuningTable(tuning, cache) + ExchangeTable(measured));
   lzy::Json document = lzy::Json::parse(lzy::EncodeTuning(tuning));
   // Path of the results, or null.
   document["cache"] = cache.empty() ? lzy::Json() : lzy::Json(cache);
+  document["exchange"] = ExchangeJson(measured);
   run.SetDocument(std::move(document));
 }
 

@@ -8,7 +8,7 @@
 #include "base/printable.h"
 #include "comm/records.h"
 #include "common/tool.h"
-#include "mend/replica.h"
+#include "repair/replica.h"
 
 namespace {
 

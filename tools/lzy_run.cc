@@ -76,7 +76,7 @@ bool TakesList(const std::vector<std::string>& command) {
 }
 
 // The list has the names of LD_PRELOAD and of all variables of lzy, from any source.
-void TellOpenMpi() {
+void HintOpenMpi() {
   std::string names = "LD_PRELOAD";
   for (char** entry = environ; *entry != nullptr; ++entry) {
     if (std::strncmp(*entry, "LZY_", 4) == 0) names += ";" + std::string(*entry, std::strcspn(*entry, "="));
@@ -102,7 +102,7 @@ void SetEnvironment(const lzy::Arguments& arguments, const std::string& library,
   // Appended behind the present value. Tools that count or trace MPI calls wrap MPI_X and then call PMPI_X, which the layer
   // wraps for them. In the other order, they would not see the calls that the layer wraps.
   Append("LD_PRELOAD", library, ':');
-  if (TakesList(command)) TellOpenMpi();
+  if (TakesList(command)) HintOpenMpi();
 }
 
 /// The directories of all --sweep.
@@ -136,7 +136,7 @@ int RunWatched(lzy::Written& written, const std::vector<std::string>& command, b
     written.LookAfter();
     const auto places = lzy::PlacesBesideProgram({"."});
     if (sweep) written.Sweep(places.empty() ? "lzy-protect" : (places.front() / "lzy-protect").string());
-    written.Tell();
+    written.PrintRequested();
   } catch (const std::exception& error) {
     lzy::Put(stderr, fmt::format("lzy-run: what the command wrote: {}\n", error.what()));
   }

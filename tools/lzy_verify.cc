@@ -31,7 +31,7 @@ lzy::Result<std::vector<std::string>> Unprotected(lzy::ToolRun& run, const std::
 }
 
 /// Reports how many files are not protected. `all`: names them, and they affect the exit code. Collective.
-void TellUnprotected(lzy::ToolRun& run, bool all) {
+void ReportUnprotected(lzy::ToolRun& run, bool all) {
   lzy::Json list = lzy::Json::array();
   std::size_t count = 0;
   bool any = false;
@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
     if (run.Interrupted()) return;
     lzy::FindLosses(run, found);
     lzy::ReportLosses(run);
-    TellUnprotected(run, all);
+    ReportUnprotected(run, all);
   };
   const auto verify = [&](const lzy::Context& context, const lzy::DatasetRef& dataset, bool force) {
     // A dry run of a repair is a plain check. Only the wording of its report differs (Action::kRepairDryRun).

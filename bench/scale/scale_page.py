@@ -150,7 +150,8 @@ one device is lost. *create* is data ÷ disk speed. Reading, exchange and writin
 of every group is lost. "–": the paper has no such row."""
 RING = """All shares of a lost device go to one rank. All exchanges were made in pairs before. The shares then arrive one after
 another through that rank's link, n − 1 times the size of the device. Unequal parts now go round in a ring
-(`RingExchange`), in which every rank adds its share to what it passes on. Between real processes:
+(`RingExchange`), in which every rank adds its share to what it passes on. In the simulation only: lzy itself now chooses by
+measurements, and uses MPI's reductions before there are any (option `exchange`). Between real processes:
 docs/performance/exchange.md. Seconds:"""
 WEAK_TEXT = f"""Each rank has {WEAK_DATA >> 20} MiB. Time is that of the slowest rank, from a barrier until all ranks have agreed on
 the result. Groups are independent, so only two things grow: that agreement, and making the groups (not in the time).

@@ -82,7 +82,7 @@ class SimulatedFile final : public lzy::File {
     Pass(static_cast<double>(to.size()) / rates_.disk_read, spent_.read);
     return to.size();
   }
-  lzy::Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, lzy::MutableByteSpan to) override {
+  lzy::Result<std::size_t> ReadAtUncached(std::uint64_t offset, lzy::MutableByteSpan to) override {
     return ReadAt(offset, to);
   }
   lzy::Status WriteAt(std::uint64_t, lzy::ByteSpan from) override {

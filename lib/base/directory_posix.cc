@@ -56,7 +56,7 @@ std::int64_t ToNs(const struct statx_timestamp& time) {
 FileStat ToFileStat(const struct statx& raw) {
   FileStat out;
   out.size = raw.stx_size;
-  out.device = makedev(raw.stx_dev_major, raw.stx_dev_minor);
+  out.file_system = makedev(raw.stx_dev_major, raw.stx_dev_minor);
   out.inode = raw.stx_ino;
   out.mtime_ns = ToNs(raw.stx_mtime);
   out.atime_ns = ToNs(raw.stx_atime);

@@ -30,7 +30,7 @@ namespace lzy {
 /// The fields of `stat` that lzy needs. Times are nanoseconds since the epoch.
 struct FileStat {
   std::uint64_t size = 0;
-  std::uint64_t device = 0;
+  std::uint64_t file_system = 0;
   std::uint64_t inode = 0;
   std::int64_t mtime_ns = 0;
   std::int64_t atime_ns = 0;
@@ -46,7 +46,7 @@ struct FileStat {
   std::uint32_t links = 1;
   /// kOther includes a symbolic link that was not followed.
   enum class Type { kRegular, kDirectory, kOther } type = Type::kRegular;
-  LZY_FIELDS(size, device, inode, mtime_ns, atime_ns, ctime_ns, birth_ns, mode, uid, gid, links, type)
+  LZY_FIELDS(size, file_system, inode, mtime_ns, atime_ns, ctime_ns, birth_ns, mode, uid, gid, links, type)
 };
 
 /// Extended attributes: values by name. Names begin with "user.".
@@ -74,7 +74,7 @@ class File {
   virtual Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) = 0;
   /// The same, but past the page cache if the system allows it: by O_DIRECT, else by dropping the cached pages first. Bytes
   /// of `to` beyond the returned count are undefined.
-  virtual Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) = 0;
+  virtual Result<std::size_t> ReadAtUncached(std::uint64_t offset, MutableByteSpan to) = 0;
   /// A hint: the whole file will be read, roughly from its beginning to its end.
   virtual void ExpectReading() {}
   /// The first offset, from `offset` on, with stored data. Everything between is a hole, which reads as zeros. The largest
@@ -82,7 +82,7 @@ class File {
   virtual std::uint64_t NextData(std::uint64_t offset) { return offset; }
   /// Writes all of `from` and extends the file if needed. After an error, any part of it may have been written.
   virtual Status WriteAt(std::uint64_t offset, ByteSpan from) = 0;
-  /// A hint: starts writing this range to the device, without waiting.
+  /// A hint: starts writing this range to the storage, without waiting.
   virtual void StartWriting(std::uint64_t offset, std::uint64_t length) { (void)offset, (void)length; }
   virtual Status Truncate(std::uint64_t size) = 0;
   /// When this returns ok, data and size are on stable storage. A new name also needs FileSystem::SyncDirectory.
@@ -132,7 +132,7 @@ class ReadOnlyFile : public File {
  public:
   explicit ReadOnlyFile(std::string path) : path_(std::move(path)) {}
   Result<std::size_t> ReadAt(std::uint64_t, MutableByteSpan) override { return Refuse(); }
-  Result<std::size_t> ReadAtFromDevice(std::uint64_t, MutableByteSpan) override { return Refuse(); }
+  Result<std::size_t> ReadAtUncached(std::uint64_t, MutableByteSpan) override { return Refuse(); }
   Status WriteAt(std::uint64_t, ByteSpan) override { return Refuse(); }
   Status Truncate(std::uint64_t) override { return Refuse(); }
   Status Sync() override { return Refuse(); }

@@ -42,7 +42,7 @@ bool HasLocalStamps(int fd) {
 
 // Changes a file without a name twice and compares the times. If the clock ticked between the two changes, the times differ
 // in any case; then the attempt is repeated.
-bool TellsChangesOfOneTick(int at, const std::string& directory) {
+bool DistinguishesChangesOfOneTick(int at, const std::string& directory) {
   const Descriptor file(Retry([&] { return openat(at, directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); }));
   if (!file.valid()) return false;
   const auto change = [&](struct stat& about) {
@@ -76,7 +76,7 @@ bool PosixFile::StampsEveryChange() {
   const std::string directory = DirectoryOf(place->name);
   struct stat there {};
   if (fstatat(place->at(), directory.c_str(), &there, 0) != 0 || there.st_dev != about.st_dev) return false;
-  return known[about.st_dev] = TellsChangesOfOneTick(place->at(), directory);
+  return known[about.st_dev] = DistinguishesChangesOfOneTick(place->at(), directory);
 }
 
 // Asks the server, to learn whether somebody has changed the file. If the server no longer knows the file, the data of this
@@ -92,7 +92,7 @@ Result<FileStat> PosixFile::Stat() {
 bool PosixFile::may_see_late() {
   constexpr std::int64_t kZfs = 0x2FC12FC1, kBcachefs = 0xCA451A4E;
   constexpr std::int64_t kLocal[] = {TMPFS_MAGIC, RAMFS_MAGIC, BTRFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, kZfs, kBcachefs};
-  if (major(static_cast<dev_t>(at_opening_.device)) != 0) return false;
+  if (major(static_cast<dev_t>(at_opening_.file_system)) != 0) return false;
   struct statfs about {};
   return fstatfs(fd_.get(), &about) != 0 || std::ranges::count(kLocal, static_cast<std::int64_t>(about.f_type)) == 0;
 }

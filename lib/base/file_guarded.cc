@@ -165,7 +165,7 @@ struct Directory {
   bool within = false;  ///< it was named, contains a named file, or is below such a directory
   std::uint32_t owner = 0;
   std::uint32_t mode = 0;
-  std::uint64_t device = 0;
+  std::uint64_t file_system = 0;
   std::uint64_t inode = 0;
 };
 using DirectoryPtr = std::shared_ptr<const Directory>;
@@ -243,7 +243,7 @@ class GuardedFiles final : public FileSystem {
   std::map<std::string, std::set<std::string>> above_named_;
   /// Open directories, at most about kMostDirectories; see At.
   std::map<std::string, DirectoryPtr> directories_;
-  using Identity = std::pair<std::uint64_t, std::uint64_t>;  // device, inode
+  using Identity = std::pair<std::uint64_t, std::uint64_t>;  // file system, inode
   /// Named directories as they were when first opened. Kept even after their descriptors are closed.
   std::map<std::string, Identity> seen_;
   /// Results of Pinned.
@@ -268,7 +268,7 @@ Result<DirectoryPtr> GuardedFiles::At(const std::string& path) {
   if (named) {
     // A named directory is resolved through links, so after it was closed, the path could lead elsewhere. Compare it with
     // the identity when it was first opened.
-    const Identity is{entered->device, entered->inode};
+    const Identity is{entered->file_system, entered->inode};
     const auto [first, added] = seen_.try_emplace(path, is);
     if (!added && first->second != is) return Status(Code::kIo, path + ": another directory has its name by now");
   }

@@ -132,7 +132,7 @@ std::uint64_t PosixFile::NextData(std::uint64_t offset) {
   return errno == ENXIO ? std::numeric_limits<std::uint64_t>::max() : offset;
 }
 
-Result<std::size_t> PosixFile::ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) {
+Result<std::size_t> PosixFile::ReadAtUncached(std::uint64_t offset, MutableByteSpan to) {
   LZY_RETURN_IF_ERROR(CheckRange(offset, to.size()));
   if (to.empty()) return std::size_t{0};
   // Some file systems accept O_DIRECT at open and refuse only the read. Then use the other method, for good.
@@ -153,7 +153,7 @@ int PosixFile::DirectDescriptor() {
 }
 
 // Opens a second descriptor, because O_DIRECT on the first one would need aligned writes. Through /proc it is the same
-// file, even after a rename or removal. Without /proc it is opened by name; device and inode then show whether it is the
+// file, even after a rename or removal. Without /proc it is opened by name; file system and inode then show whether it is the
 // same.
 Descriptor PosixFile::OpenDirect() const {
   constexpr int kFlags = O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;

@@ -97,7 +97,7 @@ TEST_F(FileTest, OffsetsBeyondAnyFileAreRefused) {
   Bytes one(1);
   for (std::uint64_t offset : {std::uint64_t{1} << 63, ~std::uint64_t{0}, (std::uint64_t{1} << 63) - 1}) {
     EXPECT_CODE(file->ReadAt(offset, one), Code::kInvalidArgument) << offset;
-    EXPECT_CODE(file->ReadAtFromDevice(offset, one), Code::kInvalidArgument) << offset;
+    EXPECT_CODE(file->ReadAtUncached(offset, one), Code::kInvalidArgument) << offset;
     EXPECT_CODE(file->WriteAt(offset, one), Code::kInvalidArgument) << offset;
   }
   EXPECT_CODE(file->Truncate(std::uint64_t{1} << 63), Code::kInvalidArgument);
@@ -207,7 +207,7 @@ TEST_F(FileTest, StatSaysTheSameByNameAndByFile) {
   EXPECT_EQ(by_file->size, 123u);
   EXPECT_EQ(by_file->links, 2u);
   EXPECT_EQ(by_file->inode, by_name->inode);
-  EXPECT_EQ(by_file->device, by_name->device);
+  EXPECT_EQ(by_file->file_system, by_name->file_system);
   EXPECT_EQ(by_file->mtime_ns, by_name->mtime_ns);
   EXPECT_EQ(by_file->uid, getuid());
   constexpr std::int64_t kMinuteNs = 60'000'000'000;  // mtime may be ahead of the coarse clock
@@ -244,7 +244,7 @@ TEST_F(FileTest, LockExcludesOthersUntilClosed) {
   EXPECT_EQ(busy.message(), dir_ / "f" + ": locked by another process");
   // Neither closing another descriptor of the file nor one for O_DIRECT gives the lock away.
   Bytes byte(1);
-  ASSERT_OK(first->ReadAtFromDevice(0, byte));
+  ASSERT_OK(first->ReadAtUncached(0, byte));
   ASSERT_OK(files_.Open(dir_ / "f", OpenMode::kReadWrite));
   EXPECT_CODE((*second)->Lock(), Code::kBusy);
   first.reset();
@@ -327,7 +327,7 @@ TEST_F(FileTest, ManyThreadsReadAtOnce) {
     threads.emplace_back([&, t] {
       Bytes back(4096);
       for (std::size_t block = t; block < 64; block += 4) {
-        auto got = block % 8 < 4 ? file->ReadAtFromDevice(block * 4096, back) : file->ReadAt(block * 4096, back);
+        auto got = block % 8 < 4 ? file->ReadAtUncached(block * 4096, back) : file->ReadAt(block * 4096, back);
         if (!got.ok() || *got != 4096 || !std::equal(back.begin(), back.end(), content.begin() + block * 4096)) ++wrong;
       }
     });

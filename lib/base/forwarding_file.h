@@ -17,7 +17,7 @@ class ForwardingFile : public File, public LateFile {
   explicit ForwardingFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
 
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override { return file_->ReadAt(offset, to); }
-  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override { return file_->ReadAtFromDevice(offset, to); }
+  Result<std::size_t> ReadAtUncached(std::uint64_t offset, MutableByteSpan to) override { return file_->ReadAtUncached(offset, to); }
   void ExpectReading() override { file_->ExpectReading(); }
   std::uint64_t NextData(std::uint64_t offset) override { return file_->NextData(offset); }
   Status WriteAt(std::uint64_t offset, ByteSpan from) override { return file_->WriteAt(offset, from); }

@@ -31,7 +31,7 @@ std::string ThisNode() {
     char name[65] = {};
     return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
   }
-  // The mount name space does not count, because launchers of containers give each rank of a node its own; device and inode
+  // The mount name space does not count, because launchers of containers give each rank of a node its own; file system and inode
   // identify the file. The network name space does not matter here.
   for (const char* space : {"uts", "pid", "ipc"}) {
     std::error_code none;  // a kernel without such name spaces has only one: an empty text is the same for all

@@ -35,7 +35,7 @@ class PosixFile final : public File, public LateFile {
   }
 
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
-  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override;
+  Result<std::size_t> ReadAtUncached(std::uint64_t offset, MutableByteSpan to) override;
   void ExpectReading() override;
   std::uint64_t NextData(std::uint64_t offset) override;
   Status WriteAt(std::uint64_t offset, ByteSpan from) override;

@@ -21,7 +21,7 @@ enum class Code {
   kInvalidArgument,  ///< bad option, value or path: the caller's mistake
   kNotFound,         ///< the named file does not exist
   kIo,               ///< the operating system refused or failed (message has path and strerror)
-  kUnreadable,       ///< the device returned EIO for this range: an erasure, not a failure of the program
+  kUnreadable,       ///< the storage returned EIO for this range: an erasure, not a failure of the program
   kCorrupt,          ///< bytes that were read have a wrong hash or form
   kNewerFormat,      ///< written by a newer lzy, with features that this one must not ignore
   kUnprotected,      ///< no usable sidecar

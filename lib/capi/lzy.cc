@@ -31,11 +31,11 @@
 #include "base/rate_limit.h"
 #include "comm/records.h"
 #include "engine/engine.h"
-#include "mend/replica.h"
 #include "mpi/mpi_communicator.h"
 #include "mpi/versions.h"
 #include "objects/ask.h"
 #include "objects/name.h"
+#include "repair/replica.h"
 #include "sidecar/names.h"
 
 namespace {
@@ -408,8 +408,9 @@ Status RunOn(const Operation& operation, MPI_Comm mpi_comm, const char* path, co
   LZY_ASSIGN_OR_RETURN(const auto comm, MakeCommunicator(mpi_comm));
   Call call;
   LZY_RETURN_IF_ERROR(lzy::Agree(*comm, MakeCall(path, options, call)));
-  // Local, so it may differ between ranks: the root of a broadcast sends its topology.
+  // Local, so they may differ between ranks: the root of a broadcast sends its topology, and rank 0 its way of exchanges.
   comm->SetTopology(call.options.topology);
+  comm->SetExchange(call.options.exchange);
   LZY_RETURN_IF_ERROR(CheckSame(*comm, operation.name, call));
   Fail(report, Work(operation, *comm, call, report));
   return AgreeOnCode(*comm, report);
@@ -456,7 +457,7 @@ Status MakeCopyRequest(const lzy_copy_options* from, lzy_copy_options& given, lz
   LZY_RETURN_IF_ERROR(CopyStruct(from, "copy", kFirstCopyOptionsSize, lzy_copy_options_init, "lzy_copy_options_init", given));
   switch (given.verify) {
     case LZY_VERIFY_DEVICE:
-      request.read_back = lzy::ReadBack::kDevice;
+      request.read_back = lzy::ReadBack::kUncached;
       break;
     case LZY_VERIFY_CACHE:
       request.read_back = lzy::ReadBack::kCache;
@@ -663,6 +664,7 @@ int lzy_copy(MPI_Comm comm, const char* source, const char* destination, const l
     if (usable.ok()) usable = MakeCopyRequest(copy, given, request);
     LZY_RETURN_IF_ERROR(lzy::Agree(*ranks, usable));
     ranks->SetTopology(call.options.topology);
+    ranks->SetExchange(call.options.exchange);
     const std::string all = fmt::format(" {} {} {} {} {} {}", static_cast<int>(given.verify), request.protect, request.resume,
                                         request.salvage, given.limit, destination);
     LZY_RETURN_IF_ERROR(CheckSame(*ranks, "lzy_copy", call, all));
@@ -706,6 +708,7 @@ int lzy_diff(MPI_Comm comm, const char* a, const char* b, int deep, const lzy_op
     if (usable.ok() && b == nullptr) usable = {Code::kInvalidArgument, "b: NULL is not accepted"};
     LZY_RETURN_IF_ERROR(lzy::Agree(*ranks, usable));
     ranks->SetTopology(call.options.topology);
+    ranks->SetExchange(call.options.exchange);
     LZY_RETURN_IF_ERROR(CheckSame(*ranks, "lzy_diff", call, fmt::format(" {} {}", deep != 0, b)));
     TakeDiff(lzy::Diff({lzy::PosixFileSystem(), *ranks, call.options}, call.path, b, deep != 0), to);
     return AgreeOnCode(*ranks, to);

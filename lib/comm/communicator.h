@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/exchange_way.h"
 #include "base/status.h"
 #include "base/topology.h"
 #include "comm/calls.h"
@@ -42,6 +43,15 @@ class Communicator {
   /// Sets the topology of later broadcasts with this rank as the root, here and in communicators that are split off later.
   /// Local: the root sends it to the others with each broadcast. Only MpiCommunicator has several topologies.
   virtual void SetTopology(const TopologyChoice&) {}
+  /// Sets the way of ReduceScatterXor, here and in communicators that are split off later. Only before the first
+  /// ReduceScatterXor of this communicator; later it has no effect here. Local: that of rank 0 counts, and rank 0 sends it
+  /// to the others with the first exchange. Only MpiCommunicator has several ways.
+  virtual void SetExchange(ExchangeWay) {}
+  /// Measures the ways of ReduceScatterXor for at most about `seconds`, and uses the fastest from now on, here and in later
+  /// communicators of this process with as many ranks and nodes. Does nothing if there is nothing to choose: one node, another
+  /// way than kAuto, or everything is known. Keeps the times for later jobs (tuning/exchange_tuning.h). `seconds` of rank 0
+  /// counts. `again`: also measures what is known, and even if this process has measured before. Collective.
+  virtual Status MeasureExchange(double /*seconds*/, bool /*again*/ = false) { return Status::Ok(); }
   /// The bytes of every rank, by rank, on every rank. Ranks may bring different amounts.
   virtual Result<std::vector<Bytes>> AllGather(ByteSpan mine) = 0;
   /// The bytes of every rank, by rank, on `root`; on other ranks, an empty vector.

@@ -12,7 +12,7 @@
 #include "encode/capture.h"
 #include "memory_dataset.h"
 #include "status_matchers.h"
-#include "storage/stripes.h"
+#include "storage/file_stripes.h"
 
 namespace lzy::testing {
 namespace {
@@ -42,9 +42,9 @@ class ByServers : public MemoryDatasetTest {
     NameFiles(0);
     content_ = RandomBytes(rng_, bytes);
     fs_.Put(ref_.path, content_);
-    Tell({"Lustre", {{.unit = kStripe, .servers = std::move(data)}}}, {"Lustre", {{.unit = kStripe, .servers = std::move(sidecar)}}});
+    SetStripes({"Lustre", {{.unit = kStripe, .servers = std::move(data)}}}, {"Lustre", {{.unit = kStripe, .servers = std::move(sidecar)}}});
   }
-  void Tell(StripeLayout data, StripeLayout sidecar) {
+  void SetStripes(StripeLayout data, StripeLayout sidecar) {
     data_ = data, sidecar_ = sidecar;
     fs_.Memo<StripeMemo>().answer = [this](File& file) -> Stripes {
       ++asked_;

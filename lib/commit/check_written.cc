@@ -203,7 +203,7 @@ class Checker {
     const WrittenBytes& written = *capture_->written();
     result_.uncompared.Add(written.Unknown());
     LZY_RETURN_IF_ERROR(written.ForEachBlock(
-        [&](std::uint64_t, const std::vector<WrittenBytes::Part>& parts) { return Compare(file, parts); }));
+        [&](std::uint64_t, const std::vector<WrittenBytes::Fragment>& parts) { return Compare(file, parts); }));
     std::vector<Interval> mine;
     for (const Coverage::Piece& piece : coverage.pieces) {
       if (piece.rank == context_.comm.rank()) mine.push_back(piece.blocks);
@@ -220,25 +220,25 @@ class Checker {
   }
 
   // `parts` are the parts of one block.
-  Status Compare(File& file, const std::vector<WrittenBytes::Part>& parts) {
+  Status Compare(File& file, const std::vector<WrittenBytes::Fragment>& parts) {
     const Interval span{parts.front().bytes.begin, parts.back().bytes.end};
-    LZY_ASSIGN_OR_RETURN(const bool readable, ReadDevice(file, span));
-    for (const WrittenBytes::Part& part : parts) {
+    LZY_ASSIGN_OR_RETURN(const bool readable, ReadUncached(file, span));
+    for (const WrittenBytes::Fragment& part : parts) {
       if (!readable || !IsThere(part, span.begin)) differ_.push_back(part.bytes);
     }
     return Status::Ok();
   }
 
   // Reads `bytes` into there_. False if some of them cannot be read, or lie behind the end of the file.
-  Result<bool> ReadDevice(File& file, Interval bytes) {
+  Result<bool> ReadUncached(File& file, Interval bytes) {
     there_.resize(bytes.end - bytes.begin);
-    const auto got = file.ReadAtFromDevice(bytes.begin, there_);
+    const auto got = file.ReadAtUncached(bytes.begin, there_);
     if (!got.ok() && got.status().code() != Code::kUnreadable) return got.status();
     return got.ok() && *got == there_.size();
   }
 
   // True if there_, which begins at byte `begin` of the file, contains the bytes of the part.
-  bool IsThere(const WrittenBytes::Part& part, std::uint64_t begin) const {
+  bool IsThere(const WrittenBytes::Fragment& part, std::uint64_t begin) const {
     const ByteSpan bytes = ByteSpan(there_).subspan(part.bytes.begin - begin, part.bytes.end - part.bytes.begin);
     if (!part.copy.empty()) return std::ranges::equal(part.copy, bytes);
     const Hash hash = capture_->written()->HashOf(part.bytes.begin / capture_->block_size(), bytes);
@@ -249,7 +249,7 @@ class Checker {
   // rank knows the bytes that it wrote.
   bool WeighsLeaves(bool shared) const { return shared && counts_; }
 
-  // Sorts blocks that differ from their leaves. If the ranks that wrote a block know each byte of it, and the device has
+  // Sorts blocks that differ from their leaves. If the ranks that wrote a block know each byte of it, and the storage has
   // all of these bytes, the block is right and its leaf is not (result_.untrue). Otherwise it is a fault. Such blocks are
   // rare, so ranks exchange only these. Collective.
   Status WeighLeaves() {
@@ -273,15 +273,15 @@ class Checker {
     }
   }
 
-  // Adds the bytes of the blocks `mine` that some rank wrote and found on the device. Collective.
+  // Adds the bytes of the blocks `mine` that some rank wrote and found in storage. Collective.
   Status AskWhatIsThere(const std::vector<Interval>& mine, IntervalSet& there) {
     const auto asked = AllGatherRecords(context_.comm, mine);
     std::vector<Interval> here;
     LZY_RETURN_IF_ERROR(Agree(context_.comm, !asked.ok() ? asked.status() : NoThrow([&] {
       IntervalSet blocks, found;
       for (const auto& theirs : *asked) blocks.Add(theirs);
-      LZY_RETURN_IF_ERROR(capture_->written()->ForEachBlock([&](std::uint64_t, const std::vector<WrittenBytes::Part>& parts) {
-        for (const WrittenBytes::Part& part : parts) {
+      LZY_RETURN_IF_ERROR(capture_->written()->ForEachBlock([&](std::uint64_t, const std::vector<WrittenBytes::Fragment>& parts) {
+        for (const WrittenBytes::Fragment& part : parts) {
           if (blocks.Overlaps(part.bytes)) found.Add(part.bytes);
         }
         return Status::Ok();
@@ -346,7 +346,7 @@ class Checker {
       if (alone) result_.wrong_parts.push_back(part);
       for (const Interval& one : mine) {
         if (alone || copy.empty()) break;
-        LZY_ASSIGN_OR_RETURN(const bool readable, ReadDevice(*view.ensembles.at(0).files.at(0).data, one));
+        LZY_ASSIGN_OR_RETURN(const bool readable, ReadUncached(*view.ensembles.at(0).files.at(0).data, one));
         compared += one.end - one.begin;
         if (readable && std::ranges::equal(copy.subspan(one.begin - part.begin, there_.size()), there_)) continue;
         result_.wrong_parts.push_back(one);
@@ -379,13 +379,13 @@ class Checker {
   const Written& written_;
   const std::map<std::uint32_t, IntervalSet>& touched_;
   const Capture* const capture_;
-  bool counts_ = false;  // capture_ may be compared with the device
+  bool counts_ = false;  // capture_ may be compared with the storage
   Uncompared why_not_ = Uncompared::kOthers;
   std::uint64_t touched_bytes_ = 0;
   WrittenCheck result_;
   std::uint64_t faults_ = 0;
   std::vector<Interval> suspects_;  // byte ranges of blocks that differ from their leaves
-  std::vector<Interval> differ_;  // parts that differ on the device, ascending
+  std::vector<Interval> differ_;  // parts that differ in storage, ascending
   IntervalSet others_;            // bytes of differ_ that other ranks wrote, or may have written
   std::vector<std::uint8_t> there_;
 };

@@ -105,10 +105,10 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   }
   // If an intent is set already, an epoch was interrupted or another process writes now: the whole file must be committed.
   // Exception: after an interrupted repair, the mtime does not matter, and differences are still damage.
-  const bool mending = sidecar->intent() && IsOfRepair(*sidecar->intent());
+  const bool repairing = sidecar->intent() && IsOfRepair(*sidecar->intent());
   // Another file in the place of the committed one may have any content, even with the same size and mtime.
   const bool edited = stat.mtime_ns != stamp.mtime_ns || sidecar->intent().has_value() || !MayBe(stat, stamp);
-  start.changed_behind = !start.had_sidecar || stat.size != stamp.size || (edited && !mending);
+  start.changed_behind = !start.had_sidecar || stat.size != stamp.size || (edited && !repairing);
   start.generation = sidecar->generation();
   const bool made_with_it = sidecar->intent() && SameWriter(*sidecar->intent(), *empty.intent);
   if (!made_with_it) {

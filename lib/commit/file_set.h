@@ -61,6 +61,8 @@ class FileSet : public Protector {
 
  protected:
   Status Protect() override;
+  /// In the communicators of the groups. Ranks that belong to several groups take part in each, in the same order.
+  Status MeasureExchange(double seconds) override;
 
  private:
   // Decides whether this commit continues the committed set or makes a new set. Collective.

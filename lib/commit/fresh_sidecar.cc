@@ -25,7 +25,7 @@ void FillShape(FileSystem& fs, const Options& options, DatasetKind kind, const L
   sb.block_size = layout.block_size();
   sb.unit = layout.unit();
   sb.parity = layout.parity();
-  sb.stamp = {job.before.size, job.before.mtime_ns, job.before.inode, job.before.device, job.before.birth_ns};
+  sb.stamp = {job.before.size, job.before.mtime_ns, job.before.inode, job.before.file_system, job.before.birth_ns};
   sb.commit_clock_ns = job.clock_ns;
   sb.parity_size = layout.parity_size(f);
   sb.parity_stride = layout.parity_stride();

@@ -31,6 +31,10 @@
 namespace lzy {
 namespace {
 
+// After commits of more bytes than this, lzy may measure how parity is best added up. It may take this share of their time.
+constexpr std::uint64_t kLargeCommit = std::uint64_t{64} << 20;
+constexpr double kMeasuringShare = 0.01;
+
 constexpr const char* kCommittedStale = "changed since the last commit; committed as they are now";
 constexpr const char* kCommittedAtRisk = "were being written when the last epoch broke off; committed as they are now";
 constexpr const char* kCommittedDamaged = "are damaged; committed as they are now (--force)";
@@ -94,6 +98,8 @@ Status Protector::Run() {
   }
   total.AddTo(report_.phases.total);
   LZY_RETURN_IF_ERROR(GatherStats());
+  // All ranks have the same numbers. The commit is done, so no error of this counts.
+  if (status.ok() && report_.bytes_encoded > kLargeCommit) (void)MeasureExchange(report_.phases.total * kMeasuringShare);
   return status;
 }
 
@@ -273,7 +279,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
     LZY_ASSIGN_OR_RETURN(adopted_, AdoptShared(context_, view_));
     if (adopted_) return true;
   }
-  LZY_RETURN_IF_ERROR(TellRotFromOthers(context_, view_, findings));
+  LZY_RETURN_IF_ERROR(RecognizeRot(context_, view_, findings));
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { Describe(view_, findings, report_); }));
   if (view_.IsPartial()) return true;  // not even with --force: the members in reach would become a set of their own
   std::uint64_t stale = 0, at_risk = 0, damaged = 0;
@@ -303,7 +309,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   if (only_access_ && recorded) return true;
 
   if (stale > 0 && !request_.force) {
-    LZY_RETURN_IF_ERROR(TellWhyNotToCommit(context_, view_, report_));
+    LZY_RETURN_IF_ERROR(WarnWhyNotToCommit(context_, view_, report_));
     if (report_.another) return true;
   }
   WarnOfCommitting(stale, kCommittedStale);
@@ -698,7 +704,7 @@ void Protector::HoldToLeaves(const Sidecar& sidecar, const IntervalSet& touched,
 }
 
 void Protector::FillReport(const SidecarContents& contents, std::uint32_t groups, std::uint64_t bytes) {
-  TellCommit(contents.superblock, report_);
+  FillCommit(contents.superblock, report_);
   report_.by_servers.reset();
   if (contents.superblock.placement == ParityPlacement::kStriped) report_.by_servers = {contents.superblock.unit, contents.info.groups};
   report_.state = DatasetState::kIntact;

@@ -66,6 +66,14 @@ Status FileSet::SplitGroups() {
   return Status::Ok();
 }
 
+// comm_ does nothing if no group used it.
+Status FileSet::MeasureExchange(double seconds) {
+  for (const Group& group : groups_) {
+    if (group.comm) LZY_RETURN_IF_ERROR(group.comm->MeasureExchange(seconds));
+  }
+  return comm_.MeasureExchange(seconds);
+}
+
 // Syncs the data and checks for changes before anything is committed.
 Status FileSet::Encode() {
   LZY_RETURN_IF_ERROR(EncodeGroups(touched_, !incremental_));

@@ -22,7 +22,7 @@
 #include "names/lookup.h"
 #include "names/set_names.h"
 #include "sidecar/names.h"
-#include "storage/stripes.h"
+#include "storage/file_stripes.h"
 
 namespace lzy {
 namespace {

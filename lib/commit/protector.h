@@ -17,7 +17,6 @@
 #include "commit/protect.h"
 #include "dataset/page_caches.h"
 #include "dataset/rehome.h"
-#include "dataset/rehome.h"
 #include "encode/encode.h"
 #include "encode/rebuild.h"
 #include "judge/examine.h"
@@ -44,6 +43,9 @@ class Protector {
  protected:
   /// Encodes and commits. The view is open.
   virtual Status Protect() = 0;
+  /// Measures, for at most `seconds`, how parity is best added up between nodes, in each communicator that has added some up.
+  /// Collective.
+  virtual Status MeasureExchange(double seconds) { return comm_.MeasureExchange(seconds); }
 
   // Properties of the dataset. Local.
   bool shared() const { return ref_.kind == DatasetKind::kShared; }

@@ -80,7 +80,7 @@ Result<bool> StampRenewal::Finish() {
   return any != 0;
 }
 
-// Writes the same generation again, as when damaged copies are healed, so at any moment one whole copy has the old stamp or
+// Writes the same generation again, as when damaged copies are repaired, so at any moment one whole copy has the old stamp or
 // the new one. The info record must not change in this way, because copies with different info records do not fit together.
 // So the records of the group keep the mtime of the commit, and a restore of a lost file uses that.
 Status StampRenewal::Record(const Renewal& renewal) const {

@@ -331,8 +331,8 @@ TEST_F(StalePages, AnEditOfAnotherNodeIsNotTakenForRot) {
   ASSERT_OK(NodeOf(0).Open(kPath, OpenMode::kReadWrite, true, 0600).value()->WriteAt(30000, edit));
   const Bytes again = server_.At(kPath).bytes;
   for (const bool restore : {false, true}) {
-    const DatasetReport mended = restore ? Restore(there, kRef, {}) : Verify(there, kRef, {.from_disk = true, .repair = true});
-    EXPECT_EQ(ExitCodeOf(mended), 9) << Text(mended);
+    const DatasetReport repaired = restore ? Restore(there, kRef, {}) : Verify(there, kRef, {.from_disk = true, .repair = true});
+    EXPECT_EQ(ExitCodeOf(repaired), 9) << Text(repaired);
     EXPECT_EQ(server_.At(kPath).bytes, again);
   }
 }
@@ -391,9 +391,9 @@ TEST_F(StalePages, RanksOfOneNodeReadThroughTheirPageCache) {
   Mount(1, 3, /*stale_names=*/false);
   server_.Put(kPath, {});
   WriteRecords(100, 60000);
-  server_.reads_from_device = 0;
+  server_.uncached_reads = 0;
   const DatasetReport made = Commit();
-  EXPECT_EQ(server_.reads_from_device, 0u);
+  EXPECT_EQ(server_.uncached_reads, 0u);
   ExpectTruth(made, "one node");
   EXPECT_EQ(StaleReadings(), 0u);
 }

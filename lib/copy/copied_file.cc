@@ -44,12 +44,12 @@ bool CopiedFile::IsLeftOut(std::uint64_t offset, std::uint64_t length) {
          (parts_.journal == nullptr || parts_.written.NextData(offset) >= offset + length);
 }
 
-// Reads from the device, because only that counts after a crash.
+// Reads past the page cache, because only that counts after a crash.
 bool CopiedFile::HasAlready(std::uint64_t offset, MutableByteSpan to) {
   if (parts_.journal == nullptr) return false;
   const auto chunks = parts_.journal->Find(offset, to.size());
   if (!chunks) return false;
-  const auto got = parts_.written.ReadAtFromDevice(offset, to);
+  const auto got = parts_.written.ReadAtUncached(offset, to);
   return got.ok() && *got == to.size() && std::ranges::all_of(*chunks, [&](const CopyChunk& chunk) {
            return ChunkHash(chunk.offset, to.subspan(chunk.offset - offset, chunk.length)) == chunk.hash;
          });

@@ -33,8 +33,8 @@ class CopiedFile final : public ReadOnlyFile {
 
   /// Copies these bytes to the target and returns them in `to`. Holes of the source stay holes.
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
-  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override {
-    return parts_.written.ReadAtFromDevice(offset, to);
+  Result<std::size_t> ReadAtUncached(std::uint64_t offset, MutableByteSpan to) override {
+    return parts_.written.ReadAtUncached(offset, to);
   }
   Status Sync() override { return parts_.written.Sync(); }
   Result<FileStat> Stat() override { return stat_; }

@@ -126,7 +126,7 @@ class Copier {
       return {Code::kInvalidArgument, fmt::format("{}: is neither a file nor a directory nor a symbolic link", report_.to)};
     }
     const FileStat& from = source_->stat();
-    if (!source_->is_local() || there_->inode != from.inode || there_->device != from.device) return Status::Ok();
+    if (!source_->is_local() || there_->inode != from.inode || there_->file_system != from.file_system) return Status::Ok();
     return {Code::kInvalidArgument, fmt::format("{} and {} are the same file", report_.from, report_.to)};
   }
 
@@ -325,7 +325,7 @@ class Copier {
     const FileStat& from = source_->stat();
     LZY_ASSIGN_OR_RETURN(const FileStat now, data_->Stat());
     const bool synced =
-        request_.read_back == ReadBack::kDevice && target_->sent_again() == 0 && now.mtime_ns == kept_.mtime_ns;
+        request_.read_back == ReadBack::kUncached && target_->sent_again() == 0 && now.mtime_ns == kept_.mtime_ns;
     if (now.mtime_ns != kept_.mtime_ns) LZY_RETURN_IF_ERROR(data_->SetTimes(from.atime_ns, from.mtime_ns));
     if (!synced) LZY_RETURN_IF_ERROR(data_->Sync());
     if (!request_.protect) return Status::Ok();

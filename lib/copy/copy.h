@@ -1,7 +1,7 @@
 #pragma once
 // Copies a file so that the copy is proven before it gets its name (docs/design/repair.md §9 "Copies").
 //
-// copy/tree calls CopyFile for each file. A copy is built under a temporary name beside its final one, with its sidecar.
+// copy/copy_tree calls CopyFile for each file. A copy is built under a temporary name beside its final one, with its sidecar.
 // Both get their names after everything was read back and synced, if the source has not changed meanwhile. Until then, an
 // existing file of this name stays.
 
@@ -21,7 +21,7 @@ namespace lzy {
 
 /// How files are copied.
 struct CopyRequest {
-  ReadBack read_back = ReadBack::kDevice;
+  ReadBack read_back = ReadBack::kUncached;
   bool protect = true;    ///< make the sidecar of the copy, too
   bool salvage = false;   ///< copy damaged blocks that cannot be rebuilt as they are
   bool resume = false;    ///< continue an interrupted copy; skip files that are there already
@@ -50,7 +50,7 @@ struct CopyReport {
   bool already = false;  ///< with `resume`: the copy was there already, and nothing was copied
   std::uint64_t bytes = 0;
   bool compared = false;         ///< each block was compared with its committed hash
-  std::uint64_t reread = 0;      ///< wrong at the first read, right at the second from the device
+  std::uint64_t reread = 0;      ///< wrong at the first read, right at the second past the page cache
   std::uint64_t healed = 0;      ///< damaged in the source, and rebuilt in the copy
   std::uint64_t sent_again = 0;  ///< written again, because they were read back wrong
   std::uint64_t resumed = 0;     ///< taken from an interrupted copy

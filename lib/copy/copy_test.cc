@@ -34,7 +34,7 @@ class CopyTest : public ::testing::Test {
     options_.parity = 1;
     options_.threads = 2;
     options_.timeout_seconds = 0;
-    request_.read_back = ReadBack::kDevice;
+    request_.read_back = ReadBack::kUncached;
   }
 
   /// Makes a source of random bytes, protected if `parity` is not 0.
@@ -100,7 +100,7 @@ class CopyTest : public ::testing::Test {
 
 TEST_F(CopyTest, IsEqualAndProtectedWithTheSameRoot) {
   for (const std::uint64_t size : {0ull, 1ull, 4096ull, 100'000ull, 3'000'000ull}) {
-    for (const ReadBack how : {ReadBack::kNone, ReadBack::kCache, ReadBack::kDevice}) {
+    for (const ReadBack how : {ReadBack::kNone, ReadBack::kCache, ReadBack::kUncached}) {
       SCOPED_TRACE(::testing::Message() << size << " bytes, read back " << static_cast<int>(how));
       fs_.Restore({});
       Make(size);

@@ -3,7 +3,7 @@
 // (docs/format.md §1).
 //
 // copy/copy opens it for large files, appends to it when chunks are proven, and removes it at the end. An entry counts only
-// if the copy still has these bytes on the device. So the journal need not be synced, and a torn end does no harm. No other
+// if the copy still has these bytes in storage. So the journal need not be synced, and a torn end does no harm. No other
 // program reads it, so it has no version; entries that do not fit are ignored.
 
 #include <map>

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "copy/tree.h"
+#include "copy/copy_tree.h"
 #include "engine/engine.h"
 #include "engine_fixture.h"
 #include "memory_files.h"
@@ -36,7 +36,7 @@ class Case {
     options_.parity = static_cast<std::uint32_t>(Below(rng_, std::min(options_.group, 4u)));
     options_.threads = static_cast<std::uint32_t>(1 + Below(rng_, 2));
     options_.timeout_seconds = 0;
-    request_.read_back = OneIn(rng_, 3) ? ReadBack::kCache : ReadBack::kDevice;
+    request_.read_back = OneIn(rng_, 3) ? ReadBack::kCache : ReadBack::kUncached;
     request_.protect = !OneIn(rng_, 4);
     request_.salvage = OneIn(rng_, 4);
     apart_ = OneIn(rng_, 3);

@@ -2,7 +2,7 @@
 // Copies files that only other ranks see: one rank reads and proves the source, another one writes and proves the copy
 // (docs/design/repair.md §9, "Copies").
 //
-// copy/tree and copy/set use it. A rank that sees the source runs a SourceServer (remote.cc). The rank that copies has a
+// copy/copy_tree and copy/set use it. A rank that sees the source runs a SourceServer (remote.cc). The rank that copies has a
 // RemoteSource in place of a LocalSource, which requests ranges of the file from the server (comm/calls.h). It requests
 // ranges ahead, so that reading, sending and writing overlap. Hashes prove the bytes on the way.
 

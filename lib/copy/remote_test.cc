@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "comm/records.h"
+#include "copy/copy_tree.h"
 #include "copy/set.h"
 #include "copy/sight.h"
-#include "copy/tree.h"
 #include "engine/engine.h"
 #include "engine_fixture.h"
 #include "memory_files.h"

@@ -47,7 +47,7 @@ class SetCopier {
     LZY_RETURN_IF_ERROR(DealMembers());
     LZY_RETURN_IF_ERROR(CheckTarget());
     LZY_RETURN_IF_ERROR(CopyMembers());
-    TellMissing(protect);
+    ReportMissing(protect);
     if (!protect || failed_ || !missing_.empty()) return Status::Ok();
     return ProtectCopies();
   }
@@ -113,7 +113,7 @@ class SetCopier {
       if (both.empty()) apart_ = true;
       if (target == comm_.rank()) mine_.emplace_back(member, both.empty() ? ranks : std::vector<int>());
     }
-    LZY_RETURN_IF_ERROR(TellShare(holders));
+    LZY_RETURN_IF_ERROR(ReportShare(holders));
     report_.members = holders.size();
     // A set has all members from 0 on. If some are missing, the copy would be a set with lost members.
     const std::uint32_t expected = std::max(committed_members_, holders.empty() ? 0 : holders.rbegin()->first + 1);
@@ -130,7 +130,7 @@ class SetCopier {
   }
 
   // Collective, because a rank that copies a member need not see it.
-  Status TellShare(const std::map<std::uint32_t, std::vector<int>>& holders) {
+  Status ReportShare(const std::map<std::uint32_t, std::vector<int>>& holders) {
     std::vector<std::pair<std::uint32_t, std::uint64_t>> sizes;  // members for which this rank is the first that sees them
     for (const auto& [member, ranks] : holders) {
       if (ranks[0] != comm_.rank()) continue;
@@ -215,7 +215,7 @@ class SetCopier {
   }
 
   // With salvage, the other members were copied.
-  void TellMissing(bool protect) {
+  void ReportMissing(bool protect) {
     for (const std::uint32_t member : missing_) {
       CopyReport report;
       report.from = ExpandPattern(from_, member);

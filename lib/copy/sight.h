@@ -1,7 +1,7 @@
 #pragma once
 // Finds out which ranks see the sources of a copy, and which see the destination.
 //
-// copy/tree calls LookAround before it deals work. With node-local disks, two ranks may see different directories under the
+// copy/copy_tree calls LookAround before it deals work. With node-local disks, two ranks may see different directories under the
 // same path, so it is not enough that a path exists.
 
 #include <string>

@@ -9,8 +9,8 @@
 #include "base/numbers.h"
 #include "base/printable.h"
 #include "dataset/lock.h"
-#include "mend/heal.h"
 #include "names/lookup.h"
+#include "repair/heal.h"
 #include "sidecar/contents.h"
 #include "storage/parallel.h"
 
@@ -96,7 +96,7 @@ std::optional<std::string> LocalSource::SidecarOfOtherName() {
     const auto home = directory.HomeOf(sidecar);
     if (!home) continue;
     const auto stat = fs_.Stat(directory.PathOf(*home), /*follow=*/false);
-    if (!stat.ok() || stat->inode != stat_.inode || stat->device != stat_.device) continue;
+    if (!stat.ok() || stat->inode != stat_.inode || stat->file_system != stat_.file_system) continue;
     protected_as_ = directory.PathOf(*home);
     return directory.PathOf(sidecar);
   }

@@ -1,7 +1,7 @@
 #pragma once
 // The source of a copy: its committed hashes, and reading it. Never writes.
 //
-// copy/copied_file reads every block once, from several threads. If the file is protected, each block is compared with its leaf. A block that differs is read again from the device, and rebuilt from parity in memory (mend/heal).
+// copy/copied_file reads every block once, from several threads. If the file is protected, each block is compared with its leaf. A block that differs is read again past the page cache, and rebuilt from parity in memory (repair/heal).
 // Invariant: if Read returns bytes of such a file without an error, they are the committed ones, or lost() lists them.
 
 #include <atomic>
@@ -58,7 +58,7 @@ class CopySource {
   virtual bool IsHole(std::uint64_t offset, std::uint64_t length) = 0;
   /// kBusy if the file has changed since it was opened.
   virtual Status CheckUnchanged() = 0;
-  /// True if this process sees the file. If not, stat().inode and stat().device have no meaning here.
+  /// True if this process sees the file. If not, stat().inode and stat().file_system have no meaning here.
   virtual bool is_local() const = 0;
 
   /// True if an error was caused by a change of the file.

@@ -64,7 +64,7 @@ Status CopyTarget::NotWritten(const Status& failure) const {
           failure.message().starts_with(name_) ? failure.message() : fmt::format("{}: {}", name_, failure.message())};
 }
 
-// Makes hashes before it writes, so faults of the device cannot affect them.
+// Makes hashes before it writes, so faults of the storage cannot affect them.
 Status CopyTarget::Write(std::uint64_t offset, ByteSpan bytes) {
   if (how_ == ReadBack::kNone) return NotWritten(file_.WriteAt(offset, bytes));
   std::vector<CopyChunk> chunks = ChunksOf(offset, bytes);
@@ -103,8 +103,8 @@ void CopyTarget::StartBatch() {
   changed_.notify_all();
 }
 
-// The thread. Starts writing a batch to the device when it is complete, and reads it back when the next one is complete: the
-// device has had time to write it. After a failure the thread ends, and Write returns the failure.
+// The thread. Starts writing a batch to the storage when it is complete, and reads it back when the next one is complete: the
+// storage has had time to write it. After a failure the thread ends, and Write returns the failure.
 void CopyTarget::ReadBackAll() {
   Batch previous;
   for (bool more = true; more;) {
@@ -137,14 +137,14 @@ Status CopyTarget::Finish() {
     complete_ = true;
   }
   changed_.notify_all();
-  if (how_ == ReadBack::kDevice) LZY_RETURN_IF_ERROR(NotWritten(file_.Sync()));
+  if (how_ == ReadBack::kUncached) LZY_RETURN_IF_ERROR(NotWritten(file_.Sync()));
   if (reader_.joinable()) reader_.join();
   LZY_RETURN_IF_ERROR(status_);
   return NoThrow([&] { return Prove(rest); });
 }
 
 void CopyTarget::BeginWriting(const Batch& batch) {
-  if (how_ != ReadBack::kDevice) return;
+  if (how_ != ReadBack::kUncached) return;
   const CopyChunk* const end = batch.data() + batch.size();
   for (const CopyChunk* first = batch.data(); first != end;) {
     const CopyChunk* const last = EndOfRun(first, end, kBatch);
@@ -164,7 +164,7 @@ Status CopyTarget::Prove(const Batch& batch) {
 }
 
 Result<std::size_t> CopyTarget::Read(std::uint64_t offset, MutableByteSpan to) {
-  return how_ == ReadBack::kDevice ? file_.ReadAtFromDevice(offset, to) : file_.ReadAt(offset, to);
+  return how_ == ReadBack::kUncached ? file_.ReadAtUncached(offset, to) : file_.ReadAt(offset, to);
 }
 
 // Proves a run of chunks by one read. Chunks that differ are proven alone.

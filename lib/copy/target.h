@@ -3,7 +3,7 @@
 //
 // copy/copied_file writes each range once, from several threads. A thread of the target reads back complete batches while
 // more is written, so both overlap (FIVER: Arslan, Alhussen). At most kWindow bytes are written and not read back. A file of
-// up to one batch is synced first and then read back, so the device waits once for the whole file (FIVER-Hybrid also treats
+// up to one batch is synced first and then read back, so the storage waits once for the whole file (FIVER-Hybrid also treats
 // small files differently). Only a chunk that differs is read from the source and written again.
 
 #include <atomic>
@@ -24,9 +24,9 @@ namespace lzy {
 
 /// How the copy is read back.
 enum class ReadBack {
-  kNone,    ///< it is not read back
-  kCache,   ///< from the page cache
-  kDevice,  ///< from the storage device, past the page cache
+  kNone,      ///< it is not read back
+  kCache,     ///< from the page cache
+  kUncached,  ///< from the storage device, past the page cache
 };
 
 /// A range of the copy with its hash: the bytes between two multiples of kCopyChunk, or a part of them.
@@ -62,7 +62,7 @@ class CopyTarget {
   /// Writes a range. Waits while too many bytes are not read back. kWriteFailed: it could not be written, or an earlier
   /// range could not be proven. kBusy: the source returned other bytes at a second read.
   Status Write(std::uint64_t offset, ByteSpan bytes);
-  /// Reads back the rest. With kDevice, the data are synced, unless chunks were written again. Call it once, after all calls
+  /// Reads back the rest. With kUncached, the data are synced, unless chunks were written again. Call it once, after all calls
   /// of Write have returned.
   Status Finish();
 

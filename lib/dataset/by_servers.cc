@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "storage/stripes.h"
+#include "storage/file_stripes.h"
 
 namespace lzy {
 namespace {

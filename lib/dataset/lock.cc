@@ -54,7 +54,7 @@ Status PutEmpty(FileSystem& fs, const std::string& path, File& like, const Empty
 Result<bool> StillNamed(FileSystem& fs, const std::string& path, File& file) {
   LZY_ASSIGN_OR_RETURN(const FileStat held, file.Stat());
   auto named = fs.Stat(path, /*follow=*/false);
-  return named.ok() && named->inode == held.inode && named->device == held.device;
+  return named.ok() && named->inode == held.inode && named->file_system == held.file_system;
 }
 
 // Loads a sidecar. A sidecar that contradicts itself is an error, like one with wrong hashes. On failure, `file` keeps the

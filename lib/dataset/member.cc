@@ -48,7 +48,7 @@ class MemberOpener {
   }
 
   // True if a directory, a FIFO or a link has the name of the file. Then the file is lost. lzy does not touch what is there
-  // (Mender::MakeWayFor).
+  // (Repairer::MakeWayFor).
   bool IsReplaced() const {
     const auto there = fs_.Stat(path_, /*follow=*/shared_);
     return there.ok() && there->type != FileStat::Type::kRegular;
@@ -122,7 +122,7 @@ class MemberOpener {
   // replaces it during the operation. With a key, a ruined sidecar counts as unsealed, because without a seal it proves
   // nothing.
   Status Judge() {
-    if (!stands_in_ && (!found_ || sidecar_.status().code() == Code::kNotFound)) return TellWhyNone();
+    if (!stands_in_ && (!found_ || sidecar_.status().code() == Code::kNotFound)) return FillFaultText();
     Status sound = sidecar_.ok() ? CheckContents((*sidecar_)->contents()) : sidecar_.status();
     // Only in a sidecar of a shared file, a rank other than 0 means a part. The sidecar of a member has a rank, too.
     const Superblock* sb = sound.ok() ? &(*sidecar_)->contents().superblock : nullptr;
@@ -131,7 +131,7 @@ class MemberOpener {
     const Status unsealed = sound.ok() && !stands_in_ ? (*sidecar_)->Unseal(context_.options.key) : Status::Ok();
     if (sound.ok() && unsealed.ok()) return Accept();
     if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) return sound;
-    // The other members of a set know what this sidecar contained. For a shared file, nothing else does while the device
+    // The other members of a set know what this sidecar contained. For a shared file, nothing else does while the storage
     // fails.
     const bool unreadable = sound.code() == Code::kUnreadable;
     if (unreadable && shared_) return sound;
@@ -150,7 +150,7 @@ class MemberOpener {
   }
 
   // Usually nothing has the name of the sidecar. If something else has it, says so.
-  Status TellWhyNone() {
+  Status FillFaultText() {
     LZY_ASSIGN_OR_RETURN(s_.sidecar_path, SidecarPath(path_));
     const auto there = fs_.Stat(s_.sidecar_path, /*follow=*/false);
     if (!there.ok()) return Status::Ok();
@@ -169,7 +169,7 @@ class MemberOpener {
   // Takes the facts of a usable sidecar. A spare uses no space beside the file, so its size is 0.
   Status Accept() {
     view_.sidecar = std::move(sidecar_).value();
-    LZY_RETURN_IF_ERROR(TellSidecar(view_, s_));
+    LZY_RETURN_IF_ERROR(FillFromSidecar(view_, s_));
     s_.prepared = view_.sidecar->prepared_generation();
     if (stands_in_) s_.sidecar_bytes = 0;
     return s_.superblock.parted() ? OpenItsParts() : Status::Ok();
@@ -182,7 +182,7 @@ class MemberOpener {
     LZY_ASSIGN_OR_RETURN(view_.parts, OpenParts(fs_, *view_.sidecar, s_.part_paths, /*write=*/false));
     for (std::size_t d = 0; d < s_.part_paths.size(); ++d) {
       s_.parts_there.push_back(view_.parts->part(d) != nullptr);
-      s_.part_obstacles.push_back(write_ ? WhyNotMended(fs_, path_, *view_.sidecar, s_.part_paths, d) : std::string());
+      s_.part_obstacles.push_back(write_ ? WhyNotRepaired(fs_, path_, *view_.sidecar, s_.part_paths, d) : std::string());
     }
     LZY_ASSIGN_OR_RETURN(const FileStat all, view_.parts->Stat());
     s_.sidecar_bytes += all.size;
@@ -218,7 +218,7 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
   return MemberOpener(context, kind, path, write, view, held).Run();
 }
 
-Status TellSidecar(const FileView& view, Summary& s) {
+Status FillFromSidecar(const FileView& view, Summary& s) {
   Sidecar& sidecar = *view.sidecar;
   s.fault = SidecarFault::kNone;
   s.fault_text.clear();

@@ -36,7 +36,7 @@ Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const s
 Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::string& path, bool write,
                            FileView& view, HeldLocks* held = nullptr);
 /// Copies the facts of view.sidecar into `s`. Sets `s.parity_base` as if the file had no device directories.
-Status TellSidecar(const FileView& view, Summary& s);
+Status FillFromSidecar(const FileView& view, Summary& s);
 /// Sets the agreed fields of `view` from `s`, except path and owner.
 void Fill(FileView& view, const Summary& s);
 

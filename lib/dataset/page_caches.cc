@@ -14,11 +14,11 @@
 namespace lzy {
 namespace {
 
-// Includes the device number, because two mounts of one file system on a node have two page caches. A rank that cannot stat
+// Includes the file system id, because two mounts of one file system on a node have two page caches. A rank that cannot stat
 // its file counts as having a page cache of its own.
 std::string PageCacheOf(File* file, int rank) {
   const auto stat = file == nullptr ? Result<FileStat>(Code::kNotFound, "") : file->StatAtOpening();
-  return stat.ok() ? fmt::format("{} device {}", ThisNode(), stat->device) : fmt::format("rank {}", rank);
+  return stat.ok() ? fmt::format("{} device {}", ThisNode(), stat->file_system) : fmt::format("rank {}", rank);
 }
 
 bool AllAlike(const std::vector<std::string>& all) {

@@ -195,9 +195,9 @@ TEST_F(PartialSight, DamageThatIsSeenIsGraver) {
   Write(1);
   disks_["n0"].At(MemberName(0)).bytes[5] ^= 1;
   const auto before = Image();
-  for (const bool mend : {false, true}) {
+  for (const bool repair : {false, true}) {
     VerifyRequest request;
-    request.repair = mend;
+    request.repair = repair;
     const DatasetReport seen = On({"n0", "n1"}, [&](const Context& c, const DatasetRef& set) { return Verify(c, set, request); });
     EXPECT_EQ(ExitCodeOf(seen), 1) << Text(seen);  // whether it is beyond repair is not known
     EXPECT_EQ(seen.state, DatasetState::kDamaged);

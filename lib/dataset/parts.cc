@@ -160,8 +160,8 @@ Result<std::unique_ptr<PartedFile>> OpenParts(FileSystem& fs, Sidecar& sidecar, 
 }
 
 // The reason that the user must know first comes first.
-std::string WhyNotMended(FileSystem& fs, const std::string& data_path, Sidecar& sidecar, const std::vector<std::string>& paths,
-                         std::size_t part) {
+std::string WhyNotRepaired(FileSystem& fs, const std::string& data_path, Sidecar& sidecar, const std::vector<std::string>& paths,
+                           std::size_t part) {
   const SidecarContents& contents = sidecar.contents();
   const auto real = fs.RealPath(data_path);
   const auto home = sidecar.file().Stat();

@@ -32,8 +32,8 @@ std::vector<std::string> PartPaths(FileSystem& fs, const Parts& parts, const std
 Result<std::unique_ptr<PartedFile>> OpenParts(FileSystem& fs, Sidecar& sidecar, const std::vector<std::string>& paths, bool write);
 
 /// Why a repair cannot write part `part`, for a message. Empty if it can.
-std::string WhyNotMended(FileSystem& fs, const std::string& data_path, Sidecar& sidecar, const std::vector<std::string>& paths,
-                         std::size_t part);
+std::string WhyNotRepaired(FileSystem& fs, const std::string& data_path, Sidecar& sidecar, const std::vector<std::string>& paths,
+                           std::size_t part);
 
 /// Creates the parts in `paths` that do not exist, for a dataset of the given `shape` whose sidecar is `home`. Their parity
 /// is zero. Syncs them; their metadata follow by RenewParts. kIo if a directory does not exist. `made`, if given, gets the

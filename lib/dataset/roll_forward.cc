@@ -183,7 +183,7 @@ Result<bool> RollForward(const Context& context, FileView& file, Summary& s, con
     }
   }
   file.sidecar = std::move(sidecar).value();
-  LZY_RETURN_IF_ERROR(TellSidecar(file, s));
+  LZY_RETURN_IF_ERROR(FillFromSidecar(file, s));
   s.sidecar_path = path;
   s.superblock.state = SidecarState::kCommitted;
   if (!s.intent) s.intent = before;

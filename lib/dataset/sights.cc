@@ -48,7 +48,7 @@ Result<std::vector<Site>> LookAtSites(FileSystem& fs, const DatasetRef& ref, con
     const auto stat = fs.Stat(DirectoryOf(path));
     const bool reachable = stat.ok() && stat->type == FileStat::Type::kDirectory;
     const auto room = fs.FreeBytes(DirectoryOf(path));
-    sites.push_back({reachable, reachable ? stat->device : 0, reachable && room.ok() ? *room : 0});
+    sites.push_back({reachable, reachable ? stat->file_system : 0, reachable && room.ok() ? *room : 0});
   }
   return sites;
 }

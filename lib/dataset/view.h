@@ -1,6 +1,6 @@
 #pragma once
 // An open dataset: files, sidecars, layout, and the facts that all ranks share. All operations of the engine call
-// OpenDataset first, and pass the view to judge/, mend/ and commit/.
+// OpenDataset first, and pass the view to judge/, repair/ and commit/.
 //
 // A shared file is one ensemble, whose layout has all groups. A set has one ensemble for each group, because groups are
 // independent. Within an ensemble, files are numbered by their index in the ranks of the group (0 for a shared file).
@@ -33,7 +33,7 @@ inline constexpr Hash kNoParityLeaf{
     {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
 /// Why a sidecar cannot be used; the same on every rank. kUnsealed: it is not sealed with the given key, or its contents do
-/// not match its seal. kUnreadable: the device failed, so it is not known whether the sidecar is destroyed.
+/// not match its seal. kUnreadable: the storage failed, so it is not known whether the sidecar is destroyed.
 enum class SidecarFault : std::uint8_t { kNone = 0, kMissing = 1, kDestroyed = 2, kOutdated = 3, kForeign = 4, kUnsealed = 5,
                                          kUnreadable = 6 };
 
@@ -87,7 +87,7 @@ struct Identity {
   bool has_free_sidecar = false;  ///< kProven: the proving sidecar may be used for this file (AdoptByContent)
   bool elsewhere = false;         ///< kProven: the proving sidecar is in another directory of the command, and not of this set
   /// kAnother, kUnlike: the mtime is the committed one, cut to whole seconds. A tool put the file back, and it was damaged then.
-  /// kAnother: unless TellRotFromOthers finds that it is an edit.
+  /// kAnother: unless  finds that it is an edit.
   bool whole_seconds = false;
   bool Is(Kind one) const { return kind == one; }
   /// True if it is another file than the committed one. Without --force, nothing writes to it or commits it.
@@ -100,7 +100,7 @@ struct FileView : FileFacts {
   std::unique_ptr<File> data;        ///< null: missing
   std::unique_ptr<Sidecar> sidecar;  ///< null: not usable
   std::unique_ptr<PartedFile> parts;  ///< the parity region of a file with device directories
-  std::unique_ptr<File> replica;     ///< a copy of the data, from which a restore may take blocks (mend/replica)
+  std::unique_ptr<File> replica;     ///< a copy of the data, from which a restore may take blocks (repair/replica)
   std::shared_ptr<File> held;        ///< the file of an unusable sidecar; it keeps the lock
   /// A sound sidecar of another dataset, with its lock. The file was committed as a part of that dataset before, and this
   /// sidecar records its content.

@@ -84,7 +84,7 @@ class SetOpener {
   }
 
   // Refuses hard links between members, whatever ranks own them. Ranks look at members only if two have the same inode
-  // number, because device numbers mean something on one node only.
+  // number, because file system ids mean something on one node only.
   Status RefuseHardLinks() {
     std::map<std::uint64_t, std::vector<std::uint32_t>> by_inode;
     for (const auto& [rank, s] : members_) {
@@ -93,7 +93,7 @@ class SetOpener {
     std::erase_if(by_inode, [](const auto& one) { return one.second.size() < 2; });
     if (by_inode.empty()) return Status::Ok();
     return AgreeOn(comm_, [&]() -> Status {
-      // Compares device and inode, and also size and birth, because some file systems invent inodes.
+      // Compares file system and inode, and also size and birth, because some file systems invent inodes.
       std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::int64_t>, std::string> names;
       for (const std::uint32_t rank : by_inode | std::views::values | std::views::join) {
         const auto member = ref_.members.find(rank);
@@ -101,7 +101,7 @@ class SetOpener {
         const std::string& path = member->second;
         const auto stat = context_.fs.Stat(path, /*follow=*/false);
         if (!stat.ok()) continue;
-        const auto [at, added] = names.emplace(std::tuple(stat->device, stat->inode, stat->size, stat->birth_ns), path);
+        const auto [at, added] = names.emplace(std::tuple(stat->file_system, stat->inode, stat->size, stat->birth_ns), path);
         if (!added) return OneFile(path, at->second);
       }
       return Status::Ok();
@@ -226,7 +226,7 @@ class SetOpener {
     local_[s.rank].sidecar = std::move(sidecar).value();
     s.sidecar_path = *path;
     s.prepared = 0;
-    return TellSidecar(local_[s.rank], s).ok();
+    return FillFromSidecar(local_[s.rank], s).ok();
   }
 
   // Keeps a sidecar of another dataset, because a commit will replace it: what it records of the file must be compared

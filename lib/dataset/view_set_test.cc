@@ -96,12 +96,12 @@ TEST_F(MembersThatAreOneFile, OtherLinksAreLeftAlone) {
   }
 }
 
-// Inode and device numbers have a meaning only on their node.
+// Inode and file system ids have a meaning only on their node.
 TEST_F(MembersThatAreOneFile, InodesOfOtherNodesMayBeTheSame) {
   MemoryFileSystem nodes[2];
   for (std::uint32_t rank = 0; rank < 2; ++rank) nodes[rank].Put(fmt::format("d/s.{}", rank), RandomBytes(rng_, 5000));
   ASSERT_EQ(nodes[0].At("d/s.0").stat.inode, nodes[1].At("d/s.1").stat.inode);
-  ASSERT_EQ(nodes[0].At("d/s.0").stat.device, nodes[1].At("d/s.1").stat.device);
+  ASSERT_EQ(nodes[0].At("d/s.0").stat.file_system, nodes[1].At("d/s.1").stat.file_system);
   RunRanks(2, [&](Communicator& comm) {
     const auto rank = static_cast<std::uint32_t>(comm.rank());
     const DatasetRef ref{DatasetKind::kSet, "d/s.%r", {{rank, fmt::format("d/s.{}", rank)}}};

@@ -32,26 +32,26 @@ bool NoneNegative(Numbers numbers) {
 }
 
 /// A hull by the bounds that MPI gives. Correct for any type, and all that is known if its contents are not.
-Layout Bounds(MPI_Datatype type) {
+DataLayout Bounds(MPI_Datatype type) {
   TypeShape shape;
   if (!shape.Read(type) || shape.size <= 0) return {};
-  return Layout::Hull(shape.true_lower, CheckedSum(shape.true_lower, shape.true_extent),
-                      static_cast<std::uint64_t>(shape.size));
+  return DataLayout::Hull(shape.true_lower, CheckedSum(shape.true_lower, shape.true_extent),
+                          static_cast<std::uint64_t>(shape.size));
 }
 
 /// A value and, at the end, an index; there may be a hole between them (MPI_SHORT_INT).
-Layout Pair(const Layout& bounds, std::uint64_t index_size) {
+DataLayout Pair(const DataLayout& bounds, std::uint64_t index_size) {
   if (index_size > bounds.size) return bounds;
   LayoutList parts(2, 2);
-  parts.Add(Layout::Run(bounds.begin, bounds.size - index_size));
-  parts.Add(Layout::Run(bounds.end - static_cast<std::int64_t>(index_size), index_size));
+  parts.Add(DataLayout::Run(bounds.begin, bounds.size - index_size));
+  parts.Add(DataLayout::Run(bounds.end - static_cast<std::int64_t>(index_size), index_size));
   return parts.Take();
 }
 
-Layout Predefined(MPI_Datatype type) {
-  const Layout bounds = Bounds(type);
+DataLayout Predefined(MPI_Datatype type) {
+  const DataLayout bounds = Bounds(type);
   if (bounds.size == static_cast<std::uint64_t>(bounds.end - bounds.begin)) {
-    return bounds.size == 0 ? Layout() : Layout::Run(bounds.begin, bounds.size);
+    return bounds.size == 0 ? DataLayout() : DataLayout::Run(bounds.begin, bounds.size);
   }
   for (const MPI_Datatype pair : {MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_SHORT_INT, MPI_LONG_DOUBLE_INT}) {
     if (type == pair) return Pair(bounds, sizeof(int));
@@ -65,7 +65,7 @@ class Decoder {
  public:
   explicit Decoder(std::size_t limit)
       : most_types_(std::max(limit, kMostTypes)), most_numbers_(std::max(limit, kMostNumbers)), left_(limit) {}
-  Layout Decode(MPI_Datatype type);
+  DataLayout Decode(MPI_Datatype type);
   bool doubtful() const { return doubtful_; }
   bool regular() const { return regular_ && !doubtful_; }
   bool known() const { return known_; }
@@ -77,7 +77,7 @@ class Decoder {
     bool bounded = false;   ///< of resized types or arrays: ROMIO keeps marks for their bounds
   };
   struct Element {
-    Layout layout;
+    DataLayout layout;
     std::int64_t lower, extent;
     Features features;
   };
@@ -87,25 +87,25 @@ class Decoder {
   };
 
   /// A predefined type, or one that counts as such.
-  Layout Single(MPI_Datatype type, int combiner);
-  std::optional<Layout> Follow(MPI_Datatype type, const TypeContents& contents);
-  std::optional<Layout> Resized(Numbers numbers, MPI_Datatype type);
-  std::optional<Layout> Vector(Numbers numbers, MPI_Datatype type, bool stride_in_bytes);
-  std::optional<Layout> Blocks(Numbers numbers, MPI_Datatype type, bool same_length, bool offsets_in_bytes);
-  std::optional<Layout> Struct(Numbers numbers, std::span<const MPI_Datatype> types);
-  std::optional<Layout> Subarray(Numbers numbers, MPI_Datatype type);
-  std::optional<Layout> Darray(Numbers numbers, MPI_Datatype type);
-  std::optional<Layout> Distributed(const Distribution& how, std::int64_t stride, const Layout& layout);
+  DataLayout Single(MPI_Datatype type, int combiner);
+  std::optional<DataLayout> Follow(MPI_Datatype type, const TypeContents& contents);
+  std::optional<DataLayout> Resized(Numbers numbers, MPI_Datatype type);
+  std::optional<DataLayout> Vector(Numbers numbers, MPI_Datatype type, bool stride_in_bytes);
+  std::optional<DataLayout> Blocks(Numbers numbers, MPI_Datatype type, bool same_length, bool offsets_in_bytes);
+  std::optional<DataLayout> Struct(Numbers numbers, std::span<const MPI_Datatype> types);
+  std::optional<DataLayout> Subarray(Numbers numbers, MPI_Datatype type);
+  std::optional<DataLayout> Darray(Numbers numbers, MPI_Datatype type);
+  std::optional<DataLayout> Distributed(const Distribution& how, std::int64_t stride, const DataLayout& layout);
 
   /// The layout and extent of a type that another one is made of. Only extents decide where the next one begins.
   Element ElementOf(MPI_Datatype type);
   /// Repeated, within the budget.
-  Layout Again(std::int64_t count, std::int64_t stride, const Layout& layout);
-  Layout InARow(LayoutList& parts) { return Counted(parts.Take()); }
+  DataLayout Again(std::int64_t count, std::int64_t stride, const DataLayout& layout);
+  DataLayout InARow(LayoutList& parts) { return Counted(parts.Take()); }
   /// For a new list: one more is needed for the list itself.
   std::size_t ListLimit() const { return std::max<std::size_t>(left_, 2) - 1; }
   /// Takes the parts of a new node from the budget. If they are too many, a hull takes their place.
-  Layout Counted(Layout made);
+  DataLayout Counted(DataLayout made);
 
   const std::size_t most_types_, most_numbers_;
   std::size_t left_;  // of the limit on parts
@@ -117,7 +117,7 @@ class Decoder {
   Features features_;  // of the element that is being decoded, as far as it was
 };
 
-Layout Decoder::Decode(MPI_Datatype type) {
+DataLayout Decoder::Decode(MPI_Datatype type) {
   TypeContents contents;
   if (types_ < most_types_ && depth_ < kDeepest && contents.Read(type, most_numbers_)) {
     ++types_;
@@ -132,7 +132,7 @@ Layout Decoder::Decode(MPI_Datatype type) {
   return Bounds(type);
 }
 
-Layout Decoder::Single(MPI_Datatype type, int combiner) {
+DataLayout Decoder::Single(MPI_Datatype type, int combiner) {
   TypeShape shape;
   // ROMIO takes the like of MPI_SHORT_INT and MPI_DOUBLE_INT for so many bytes in a row, and does not know the types
   // that MPI_Type_create_f90_* make.
@@ -142,7 +142,7 @@ Layout Decoder::Single(MPI_Datatype type, int combiner) {
   return Predefined(type);
 }
 
-std::optional<Layout> Decoder::Follow(MPI_Datatype type, const TypeContents& contents) {
+std::optional<DataLayout> Decoder::Follow(MPI_Datatype type, const TypeContents& contents) {
   const Numbers numbers = contents.numbers;
   const MPI_Datatype first = contents.types.front();
   if (contents.IsValueIndex()) {
@@ -200,15 +200,15 @@ Decoder::Element Decoder::ElementOf(MPI_Datatype type) {
   return element;
 }
 
-Layout Decoder::Again(std::int64_t count, std::int64_t stride, const Layout& layout) {
+DataLayout Decoder::Again(std::int64_t count, std::int64_t stride, const DataLayout& layout) {
   return count == 1 ? layout : Counted(Repeated(static_cast<std::uint64_t>(count), stride, layout));
 }
 
-Layout Decoder::Counted(Layout made) {
+DataLayout Decoder::Counted(DataLayout made) {
   if (!made.inner) return made;
-  const std::size_t parts = 1 + made.inner->parts.size();
+  const std::size_t parts = 1 + made.inner->elements.size();
   if (parts > left_) {
-    Layout hull = Layout::Hull(made.begin, made.end, made.size);
+    DataLayout hull = DataLayout::Hull(made.begin, made.end, made.size);
     hull.ordered = made.InOrder();
     return hull;
   }
@@ -217,9 +217,9 @@ Layout Decoder::Counted(Layout made) {
 }
 
 // lower bound, extent
-std::optional<Layout> Decoder::Resized(Numbers numbers, MPI_Datatype type) {
+std::optional<DataLayout> Decoder::Resized(Numbers numbers, MPI_Datatype type) {
   if (numbers.size() != 2) return std::nullopt;
-  Layout layout = Decode(type);
+  DataLayout layout = Decode(type);
   // ROMIO moves types with a lower bound. Its marks for bounds must be in order with the data: it searches for the first
   // one that ends at or after the place where a write begins, and continues from there.
   doubtful_ |= numbers[0] != 0 || numbers[1] < layout.end;
@@ -228,7 +228,7 @@ std::optional<Layout> Decoder::Resized(Numbers numbers, MPI_Datatype type) {
 }
 
 // count, block length, stride
-std::optional<Layout> Decoder::Vector(Numbers numbers, MPI_Datatype type, bool stride_in_bytes) {
+std::optional<DataLayout> Decoder::Vector(Numbers numbers, MPI_Datatype type, bool stride_in_bytes) {
   if (numbers.size() != 3 || !NoneNegative(numbers.first(2))) return std::nullopt;
   const Element element = ElementOf(type);
   const std::int64_t stride = stride_in_bytes ? numbers[2] : CheckedProduct(numbers[2], element.extent);
@@ -237,7 +237,7 @@ std::optional<Layout> Decoder::Vector(Numbers numbers, MPI_Datatype type, bool s
 }
 
 // count, lengths (or only one), displacements
-std::optional<Layout> Decoder::Blocks(Numbers numbers, MPI_Datatype type, bool same_length, bool offsets_in_bytes) {
+std::optional<DataLayout> Decoder::Blocks(Numbers numbers, MPI_Datatype type, bool same_length, bool offsets_in_bytes) {
   if (numbers.empty() || numbers[0] < 0) return std::nullopt;
   const auto count = static_cast<std::size_t>(numbers[0]);
   const std::size_t lengths = same_length ? 1 : count;
@@ -252,7 +252,7 @@ std::optional<Layout> Decoder::Blocks(Numbers numbers, MPI_Datatype type, bool s
   LayoutList parts(ListLimit(), count);
   std::int64_t bounds_end = std::numeric_limits<std::int64_t>::min();
   std::int64_t length = 1;
-  Layout block = element.layout;
+  DataLayout block = element.layout;
   for (std::size_t i = 0; i < count; ++i) {
     if (const std::int64_t next = numbers[1 + i % lengths]; next != length) {
       length = next;
@@ -268,7 +268,7 @@ std::optional<Layout> Decoder::Blocks(Numbers numbers, MPI_Datatype type, bool s
 }
 
 // count, lengths, displacements
-std::optional<Layout> Decoder::Struct(Numbers numbers, std::span<const MPI_Datatype> types) {
+std::optional<DataLayout> Decoder::Struct(Numbers numbers, std::span<const MPI_Datatype> types) {
   const std::size_t count = types.size();
   if (numbers.size() != 1 + 2 * count || !NoneNegative(numbers.subspan(1, count))) return std::nullopt;
   LayoutList parts(ListLimit(), count);
@@ -278,7 +278,7 @@ std::optional<Layout> Decoder::Struct(Numbers numbers, std::span<const MPI_Datat
   for (std::size_t i = 0; i < count; ++i) {
     if (i == 0 || types[i] != types[i - 1]) element = ElementOf(types[i]);
     const std::int64_t length = numbers[1 + i];
-    Layout part = Moved(Again(length, element.extent, element.layout), numbers[1 + count + i]);
+    DataLayout part = Moved(Again(length, element.extent, element.layout), numbers[1 + count + i]);
     const std::int64_t bounds = CheckedSum(numbers[1 + count + i], element.lower);
     doubtful_ |= length == 0 && element.features.composed;  // as in Blocks
     // The same as in Resized.
@@ -296,7 +296,7 @@ std::size_t Fastest(std::size_t i, std::size_t dimensions, std::int64_t order) {
 }
 
 // dimensions, sizes, sizes of the part, starts, order
-std::optional<Layout> Decoder::Subarray(Numbers numbers, MPI_Datatype type) {
+std::optional<DataLayout> Decoder::Subarray(Numbers numbers, MPI_Datatype type) {
   if (numbers.empty() || !NoneNegative(numbers.first(numbers.size() - 1))) return std::nullopt;
   const auto dimensions = static_cast<std::size_t>(numbers[0]);
   if (numbers.size() != 2 + 3 * dimensions) return std::nullopt;
@@ -315,7 +315,7 @@ std::optional<Layout> Decoder::Subarray(Numbers numbers, MPI_Datatype type) {
 }
 
 // processes, rank, dimensions, sizes, distributions, their arguments, processes in each dimension, order
-std::optional<Layout> Decoder::Darray(Numbers numbers, MPI_Datatype type) {
+std::optional<DataLayout> Decoder::Darray(Numbers numbers, MPI_Datatype type) {
   if (numbers.size() < 4 || !NoneNegative(numbers.first(3))) return std::nullopt;
   const auto dimensions = static_cast<std::size_t>(numbers[2]);
   if (numbers.size() != 4 + 4 * dimensions) return std::nullopt;
@@ -342,7 +342,7 @@ std::optional<Layout> Decoder::Darray(Numbers numbers, MPI_Datatype type) {
 }
 
 // The standard's definition: a block distribution is a cyclic one whose blocks suffice for one round.
-std::optional<Layout> Decoder::Distributed(const Distribution& how, std::int64_t stride, const Layout& layout) {
+std::optional<DataLayout> Decoder::Distributed(const Distribution& how, std::int64_t stride, const DataLayout& layout) {
   if (how.kind == MPI_DISTRIBUTE_NONE) return Again(how.size, stride, layout);
   std::int64_t block = how.argument;
   if (how.kind == MPI_DISTRIBUTE_BLOCK) {
@@ -355,14 +355,14 @@ std::optional<Layout> Decoder::Distributed(const Distribution& how, std::int64_t
   if (block < 1) return std::nullopt;
   const std::int64_t start = CheckedProduct(how.place, block);
   const std::int64_t round = CheckedProduct(how.processes, block);
-  if (start >= how.size) return Layout();
+  if (start >= how.size) return DataLayout();
   // Blocks begin at start, start + round, ... Only the last one can be cut short by the end of the dimension.
   const std::int64_t blocks = (how.size - start - 1) / round + 1;
   const std::int64_t in_last = std::min(block, how.size - start - (blocks - 1) * round);
   const std::int64_t whole = in_last == block ? blocks : blocks - 1;
   doubtful_ |= how.kind == MPI_DISTRIBUTE_CYCLIC && whole < blocks;  // ROMIO 3.2, as it is in Open MPI 4.1
   LayoutList parts(ListLimit(), 2);
-  const Layout full = Again(whole, CheckedProduct(round, stride), Again(block, stride, layout));
+  const DataLayout full = Again(whole, CheckedProduct(round, stride), Again(block, stride, layout));
   parts.Add(Moved(full, CheckedProduct(start, stride)));
   if (whole < blocks) {
     parts.Add(Moved(Again(in_last, stride, layout), CheckedProduct(start + whole * round, stride)));
@@ -391,12 +391,12 @@ TypeMap MapOf(MPI_Datatype type, std::size_t limit) {
   // Compares the result with MPI's values for the whole type. Only size and bounds can be compared, but an error in reading
   // contents rarely keeps them. MPICH's bounds of darrays include holes of the elements, so wider bounds are no
   // contradiction.
-  const Layout bounds = Bounds(type);
-  const Layout& layout = map.layout;
+  const DataLayout bounds = Bounds(type);
+  const DataLayout& layout = map.layout;
   map.defined = decoder.known() && layout.exact;
   if (layout.size != bounds.size || layout.begin < bounds.begin || layout.end > bounds.end) {
     map.defined = false;
-    map.layout = Layout::Hull(std::min(layout.begin, bounds.begin), std::max(layout.end, bounds.end), bounds.size);
+    map.layout = DataLayout::Hull(std::min(layout.begin, bounds.begin), std::max(layout.end, bounds.end), bounds.size);
     map.doubtful = true;
   }
   return map;

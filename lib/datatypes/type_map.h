@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "datatypes/layout.h"
+#include "datatypes/data_layout.h"
 #include "datatypes/type_contents.h"
 
 namespace lzy::datatypes {
@@ -25,7 +25,7 @@ constexpr std::size_t kAllTypeParts = std::numeric_limits<std::size_t>::max();
 
 struct TypeMap {
   /// The places of the data of one element, relative to its origin, as the standard defines them.
-  Layout layout;
+  DataLayout layout;
   /// The type is of a form with which an MPI library is known to write elsewhere, or is not known well enough to say.
   bool doubtful = false;
   /// The layout is exactly that of the standard, even if MPI libraries treat the type otherwise.

@@ -170,7 +170,7 @@ class Differ {
     const bool dir_a = IsDirectory(in_a), dir_b = IsDirectory(in_b);
     if (dir_a && dir_b) {
       report_.kind = DiffKind::kDirectories;
-      if (in_a->device == in_b->device && in_a->inode == in_b->inode) WarnOfOne(a, b);
+      if (in_a->file_system == in_b->file_system && in_a->inode == in_b->inode) WarnOfOne(a, b);
       Directories(a, b, "");
       return Stopped();
     }
@@ -185,7 +185,7 @@ class Differ {
                                                   IsDirectory(file_a) ? b : a)};
     }
     LZY_RETURN_IF_ERROR(CheckThere(a, file_a, b, file_b));
-    if (file_a && file_b && file_a->device == file_b->device && file_a->inode == file_b->inode) WarnOfOne(a, b);
+    if (file_a && file_b && file_a->file_system == file_b->file_system && file_a->inode == file_b->inode) WarnOfOne(a, b);
     Pair("", a, b, file_a.has_value(), file_b.has_value(), nullptr, nullptr);
     return Stopped();
   }

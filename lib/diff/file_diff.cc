@@ -207,7 +207,7 @@ class Comparison {
     LZY_ASSIGN_OR_RETURN(b.stat, b.fs.Stat(b.path));
     diff_.bytes_a = a.stat.size;
     diff_.bytes_b = b.stat.size;
-    if (a.stat.device == b.stat.device && a.stat.inode == b.stat.inode) {
+    if (a.stat.file_system == b.stat.file_system && a.stat.inode == b.stat.inode) {
       diff_.verdict = DiffVerdict::kSame;
       return Status::Ok();
     }

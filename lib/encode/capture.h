@@ -55,7 +55,7 @@ struct CaptureSetup {
   std::uint64_t hold = 0;
   /// A block without a copy is missed, because its hash alone is useless.
   bool only_held = false;
-  /// Data that are not captured are kept byte by byte in the memory of `hold`, to be compared with the device (written()).
+  /// Data that are not captured are kept byte by byte in the memory of `hold`, to be compared with the storage (written()).
   bool compare = false;
   /// A write that has returned is in the file, so a later write comes after it. If false, blocks that are written twice are
   /// missed, because their order is not known. They are compared all the same, because MPI says that the later one counts.

@@ -346,7 +346,7 @@ TEST(CaptureGaps, AreReadAloneAndRotInThemStaysDamage) {
       EXPECT_EQ(made.bytes_captured, 2 * kBlock);
       EXPECT_EQ(made.bytes_read, kBlock) << "the capture was made for a file of this size, so block 0 is not compared";
       const DatasetReport verified = Verify(context, file, {});
-      EXPECT_EQ(ExitCodeOf(verified), rots ? 2 : 0) << "the rot was blessed, or promised to be mended";
+      EXPECT_EQ(ExitCodeOf(verified), rots ? 2 : 0) << "the rot was blessed, or promised to be repaired";
       for (const DatasetReport* report : {&made, &verified}) {
         const bool named = std::any_of(report->damage.begin(), report->damage.end(), [&](const Damage& d) {
           return d.part == DamagePart::kData && d.offset == gap * kBlock && d.length == kBlock && d.beyond_repair;
@@ -494,7 +494,7 @@ TEST_P(Capture, OfMembersMakesTheSameAsReadingBack) {
 }
 
 /// Two epochs of a set of three members of 8 blocks. In the first, all is written. In the second, all but block 5 of
-/// member 1, and everything is captured. `spoil` may change what the device has then. Returns what was committed.
+/// member 1, and everything is captured. `spoil` may change what the storage has then. Returns what was committed.
 DatasetReport CommitCaptured(const std::vector<std::string>& files, const std::string& pattern, const Options& options,
                              const std::function<void()>& spoil) {
   constexpr std::uint64_t kBlock = 512, kBlocks = 8;
@@ -557,26 +557,26 @@ class CapturedMembers : public ::testing::TestWithParam<std::uint32_t> {
   const std::vector<std::string> files_{scratch_ / "member.0", scratch_ / "member.1", scratch_ / "member.2"};
 };
 
-// What was captured is what should be there. The parity was made of what is there, so it must not mend anything.
+// What was captured is what should be there. The parity was made of what is there, so it must not repair anything.
 TEST_P(CapturedMembers, ABlockThatWasWrittenWronglyIsDamageAndItsRowHasNoParity) {
   Rng rng(1);
   CommitCaptured(files_, pattern_, options_, [&] { WriteAt(files_[1], 2 * 512, RandomBytes(rng, 512)); });
   const std::vector<Damage> found = DamagedData();
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(found[0].path == files_[1] && found[0].offset == 2 * 512 && found[0].length == 512 && found[0].beyond_repair);
-  // Any other block is lost, too. The one in the same row cannot be mended; the others can, if there is parity.
-  int mendable = 0;
+  // Any other block is lost, too. The one in the same row cannot be repaired; the others can, if there is parity.
+  int repairable = 0;
   for (const std::string& file : {files_[0], files_[2]}) {
     for (std::uint64_t block = 0; block < 8; ++block) {
       const Bytes before = ReadFile(file);
       const std::int64_t mtime = MtimeOf(file);
       Rot(rng, file, block * 512, 512);
-      mendable += std::ranges::count(DamagedData(), true, &Damage::beyond_repair) == 1 ? 1 : 0;
+      repairable += std::ranges::count(DamagedData(), true, &Damage::beyond_repair) == 1 ? 1 : 0;
       WriteFile(file, before);
       SetMtime(file, mtime);
     }
   }
-  EXPECT_EQ(mendable, options_.parity == 0 ? 0 : 15);
+  EXPECT_EQ(repairable, options_.parity == 0 ? 0 : 15);
 }
 
 TEST_P(CapturedMembers, RotInABlockThatNobodyWroteIsNotBlessed) {

@@ -231,7 +231,7 @@ Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_
 // An untouched block must have its committed leaf. If it does not, the first of these steps that helps is taken
 // (docs/design/commit.md §5):
 //
-// 1. Read it again from the device. It may be right there if only the page cache is wrong.
+// 1. Read it again past the page cache. It may be right there if only the page cache is wrong.
 //
 // 2. Use its rebuilt contents.
 //
@@ -251,7 +251,7 @@ Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByte
 
   // The second read goes into `bytes`, and may fail halfway, so keep the first one.
   std::vector<std::uint8_t> cached(bytes.begin(), bytes.end());
-  const auto again = job.data->ReadAtFromDevice(place.offset, bytes);
+  const auto again = job.data->ReadAtUncached(place.offset, bytes);
   const bool read = again.ok() && *again == bytes.size();
   if (read && LeafHash(job.key, HashTag::kDataLeaf, i, bytes) == committed) return Status::Ok();
   const std::lock_guard lock(mutex_);
@@ -262,7 +262,7 @@ Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByte
   return Status::Ok();
 }
 
-// Leaves are made before anything is written, so errors of the device cannot affect a leaf.
+// Leaves are made before anything is written, so errors of the storage cannot affect a leaf.
 Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes) {
   std::size_t at = 0;
   for (const RowBlock& block : blocks) {

@@ -1,7 +1,7 @@
 #pragma once
 // The leaves that one rank makes during an encoding or a repair, by block, and the functions that gather them.
 //
-// encode/encode and mend/ set leaves from several threads. GatherLeaves sends the leaves of all ranks to the rank that
+// encode/encode and repair/ set leaves from several threads. GatherLeaves sends the leaves of all ranks to the rank that
 // writes the sidecar, and MakeTree makes a tree of them. Leaves are held in pages of 256. If there are too many for memory,
 // pages go to a file without a name, each with a hash. So a rank holds at most a few megabytes of leaves, however large the
 // file is.

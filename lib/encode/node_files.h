@@ -2,8 +2,8 @@
 // Opens files that another rank has open. On one node, all ranks can work on all members of a set through one page cache,
 // so no blocks need to be exchanged.
 //
-// Callers: EncodeOnOneNode (encode/one_node.h), and restores (mend/mend_guests.cc). A path alone is no proof, because ranks
-// may run in name spaces of their own. So device and inode must be the same, too.
+// Callers: EncodeOnOneNode (encode/one_node.h), and restores (repair/repair_guests.cc). A path alone is no proof, because ranks
+// may run in name spaces of their own. So file system and inode must be the same, too.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,12 +20,12 @@ namespace lzy {
 /// The data with which another process opens the same file and recognises it.
 struct OpenedFile {
   std::string path;
-  std::uint64_t device = 0, inode = 0;
+  std::uint64_t file_system = 0, inode = 0;
   bool past_cache = false;  ///< the file is read past the page cache; other processes must do the same
-  LZY_FIELDS(path, device, inode, past_cache)
+  LZY_FIELDS(path, file_system, inode, past_cache)
 };
 /// The description of an open file. Local.
-Result<OpenedFile> TellFile(File& file);
+Result<OpenedFile> DescribeFile(File& file);
 /// Opens the file that `told` describes. Any error means that this rank cannot see it. kInternal: the path means another
 /// file here. Local.
 Result<std::unique_ptr<File>> OpenTheSame(const OpenedFile& told, FileSystem& fs, OpenMode mode);

@@ -43,7 +43,7 @@ class OneNode {
 
   /// Opens all members on this rank. True if that worked on all ranks; then every member has a job.
   Result<bool> Open() {
-    LZY_ASSIGN_OR_RETURN(const bool shared, ShareOnNode<Told>(comm_, [&](std::vector<Told>& own) { return TellOwn(own); },
+    LZY_ASSIGN_OR_RETURN(const bool shared, ShareOnNode<Told>(comm_, [&](std::vector<Told>& own) { return DescribeOwn(own); },
                                                               [&](const Told& told) { return OpenOther(told); }));
     return shared && std::ranges::all_of(seen_, &Seen::job);
   }
@@ -83,15 +83,15 @@ class OneNode {
   }
 
   // An error of these two functions is an obstacle (ShareOnNode); its text is not shown.
-  Status TellOwn(std::vector<Told>& own) {
+  Status DescribeOwn(std::vector<Told>& own) {
     for (std::uint32_t f = 0; f < members_.size(); ++f) {
       FileJob* job = members_[f].job;
       if (job == nullptr) continue;
       seen_[f].job = job;
       if (job->copies != nullptr) return {Code::kInternal, "has bytes that its owner alone has"};
       if (HasBlocksToHold(*job, layout_.file_size(f))) return {Code::kInternal, "has leaves that its owner alone knows"};
-      LZY_ASSIGN_OR_RETURN(const OpenedFile data, TellFile(*job->data));
-      LZY_ASSIGN_OR_RETURN(const OpenedFile out, TellFile(*job->parity_out));
+      LZY_ASSIGN_OR_RETURN(const OpenedFile data, DescribeFile(*job->data));
+      LZY_ASSIGN_OR_RETURN(const OpenedFile out, DescribeFile(*job->parity_out));
       own.push_back({f, job->parity_base, job->parity_is_fresh, data, out});
     }
     return Status::Ok();

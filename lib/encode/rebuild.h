@@ -1,7 +1,7 @@
 #pragma once
 // Rebuilding of lost blocks, row by row, from the blocks that are left and the parity that was committed.
 //
-// mend/ uses RebuildRows for repairs and restores. A commit uses the rest for blocks that rotted since the last commit
+// repair/ uses RebuildRows for repairs and restores. A commit uses the rest for blocks that rotted since the last commit
 // (docs/design/commit.md §5, "Rot that a commit finds"): GatherRot, RebuildRot, then it encodes the rows again, and calls
 // ForsakeParity for blocks that stay lost. RebuildRot writes no files: its results go into FileJob::rebuilt.
 

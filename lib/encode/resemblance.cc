@@ -23,7 +23,7 @@ struct Compared {
 // A renamed file is known by its birth. If births are unknown, it may have an inode that another file had before.
 bool IsSuspect(const FileView& file) {
   const Identity& identity = file.identity;
-  if (identity.Is(Identity::Kind::kRenamed)) return !TellsFilesApart(file.stat.birth_ns);
+  if (identity.Is(Identity::Kind::kRenamed)) return !BirthIdentifiesFile(file.stat.birth_ns);
   return identity.Is(Identity::Kind::kAnother) || identity.Is(Identity::Kind::kUnlike);
 }
 
@@ -85,7 +85,7 @@ Status Compare(const Context& context, const Ensemble& ensemble, Communicator& c
 
 }  // namespace
 
-Status TellRotFromOthers(const Context& context, DatasetView& view, const Findings& findings) {
+Status RecognizeRot(const Context& context, DatasetView& view, const Findings& findings) {
   if (std::ranges::none_of(view.files(), IsSuspect)) return Status::Ok();
   const bool shared = view.ref.kind == DatasetKind::kShared;
   std::vector<Compared> mine;

@@ -21,6 +21,6 @@ inline bool AreOfOneFile(std::uint64_t same, std::uint64_t total) {
 /// differences are damage after all. If inode or birth differ, the file becomes Identity::Kind::kUnlike, so that a repair keeps
 /// a copy. Blocks that cannot be rebuilt are not counted. Writes nothing.
 /// Collective; the same on all ranks.
-Status TellRotFromOthers(const Context& context, DatasetView& view, const Findings& findings);
+Status RecognizeRot(const Context& context, DatasetView& view, const Findings& findings);
 
 }  // namespace lzy

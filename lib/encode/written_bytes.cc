@@ -211,9 +211,9 @@ bool WrittenBytes::IsUnknownIn(Interval bytes) const {
   return false;
 }
 
-WrittenBytes::Part WrittenBytes::PartOf(std::uint64_t number, const Entry& entry) const {
+WrittenBytes::Fragment WrittenBytes::PartOf(std::uint64_t number, const Entry& entry) const {
   const Block& block = blocks_.at(number);
-  Part part{{number * block_ + entry.begin, number * block_ + entry.end}, {}, nullptr};
+  Fragment part{{number * block_ + entry.begin, number * block_ + entry.end}, {}, nullptr};
   if (entry.kind == Kind::kCopy) part.copy = ByteSpan(block.kept).subspan(entry.at, entry.length());
   if (entry.kind == Kind::kHash) part.hash = block.kept.data() + entry.at;
   return part;
@@ -226,7 +226,7 @@ ByteSpan WrittenBytes::CopyOf(Interval bytes) const {
   const auto& parts = found->second.parts;
   const auto entry = std::ranges::upper_bound(parts, begin, {}, &Entry::end);
   if (entry == parts.end() || entry->begin > begin || entry->kind != Kind::kCopy) return {};
-  const Part part = PartOf(found->first, *entry);
+  const Fragment part = PartOf(found->first, *entry);
   if (bytes.end > part.bytes.end) return {};
   return part.copy.subspan(bytes.begin - part.bytes.begin, bytes.end - bytes.begin);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Option verify-writes: keeps what one process has written in parts, byte by byte, to compare it with the device
+// Option verify-writes: keeps what one process has written in parts, byte by byte, to compare it with the storage
 // (commit/check_written.h).
 //
 // A capture knows whole blocks (encode/capture.h). This class has what the capture cannot follow: incomplete blocks, blocks
@@ -30,7 +30,7 @@ namespace lzy {
 class WrittenBytes {
  public:
   /// A part of a block. `copy` has its bytes; empty if only `hash` is known, or nothing.
-  struct Part {
+  struct Fragment {
     Interval bytes;
     ByteSpan copy;
     const std::uint8_t* hash = nullptr;  ///< a Hash; null if there is a copy, or if the part is unknown
@@ -71,7 +71,7 @@ class WrittenBytes {
   /// Status that is not ok.
   template <class Fn>
   Status ForEachBlock(const Fn& fn) const {
-    std::vector<Part> parts;
+    std::vector<Fragment> parts;
     for (const auto& [block, entries] : blocks_) {
       parts.clear();
       for (const Entry& entry : entries.parts) {
@@ -108,7 +108,7 @@ class WrittenBytes {
   void Add(std::uint64_t block, Entry entry, ByteSpan kept, std::uint64_t turn, bool replaces);
   void Insert(Block& block, const Entry& fresh, bool ordered);
   static Entry Slice(const Entry& entry, std::uint32_t begin, std::uint32_t end);
-  Part PartOf(std::uint64_t block, const Entry& entry) const;
+  Fragment PartOf(std::uint64_t block, const Entry& entry) const;
   bool HasRoom(std::uint64_t bytes, bool take_held);
   /// Makes room for `bytes` more by turning copies into hashes. False if there is none.
   bool MakeRoom(std::uint64_t bytes);

@@ -25,7 +25,7 @@ class WrittenBytesTest : public ::testing::Test {
   // The known bytes of `written` that have a copy, by offset.
   static std::map<std::uint64_t, std::uint8_t> Copies(const WrittenBytes& written) {
     std::map<std::uint64_t, std::uint8_t> copies;
-    EXPECT_TRUE(written.ForEachBlock([&](std::uint64_t, const std::vector<WrittenBytes::Part>& parts) {
+    EXPECT_TRUE(written.ForEachBlock([&](std::uint64_t, const std::vector<WrittenBytes::Fragment>& parts) {
       for (const auto& part : parts) {
         for (std::size_t i = 0; i < part.copy.size(); ++i) copies[part.bytes.begin + i] = part.copy[i];
       }
@@ -34,7 +34,7 @@ class WrittenBytesTest : public ::testing::Test {
     return copies;
   }
   // Whether a part is `there`, by its copy or by its hash.
-  static bool Is(const WrittenBytes& written, std::uint64_t block, const WrittenBytes::Part& part, ByteSpan there) {
+  static bool Is(const WrittenBytes& written, std::uint64_t block, const WrittenBytes::Fragment& part, ByteSpan there) {
     if (part.hash == nullptr) return std::ranges::equal(part.copy, there);
     return std::ranges::equal(written.HashOf(block, there).bytes, std::span(part.hash, sizeof(Hash)));
   }
@@ -90,7 +90,7 @@ TEST_F(WrittenBytesTest, WithoutRoomForCopiesHashesAreKept) {
   WrittenBytes written = Make(64 * kLength / 2);
   for (std::uint64_t at = 0; at < bytes.size(); at += kLength) written.Put(at, ByteSpan(bytes).subspan(at, kLength), 1);
   std::uint64_t hashed = 0, copied = 0;
-  EXPECT_TRUE(written.ForEachBlock([&](std::uint64_t block, const std::vector<WrittenBytes::Part>& parts) {
+  EXPECT_TRUE(written.ForEachBlock([&](std::uint64_t block, const std::vector<WrittenBytes::Fragment>& parts) {
     for (const auto& part : parts) {
       const ByteSpan there = ByteSpan(bytes).subspan(part.bytes.begin, part.bytes.end - part.bytes.begin);
       (part.hash != nullptr ? hashed : copied) += there.size();
@@ -112,7 +112,7 @@ TEST_F(WrittenBytesTest, WithoutAnyRoomBytesAreCounted) {
   std::uint64_t put = 0;
   for (std::uint64_t at = 0; at < bytes.size(); at += 50, put += 40) written.Put(at, ByteSpan(bytes).subspan(at, 40), 1);
   std::uint64_t known = 0;
-  EXPECT_TRUE(written.ForEachBlock([&](std::uint64_t, const std::vector<WrittenBytes::Part>& parts) {
+  EXPECT_TRUE(written.ForEachBlock([&](std::uint64_t, const std::vector<WrittenBytes::Fragment>& parts) {
     for (const auto& part : parts) known += part.bytes.end - part.bytes.begin;
     return Status::Ok();
   }).ok());
@@ -159,7 +159,7 @@ TEST_F(WrittenBytesTest, IsRightAboutEveryByte) {
     }
     std::uint64_t wrote = 0, known = 0;
     for (const std::uint8_t one : state) wrote += one != 0;
-    EXPECT_TRUE(written.ForEachBlock([&](std::uint64_t block, const std::vector<WrittenBytes::Part>& parts) {
+    EXPECT_TRUE(written.ForEachBlock([&](std::uint64_t block, const std::vector<WrittenBytes::Fragment>& parts) {
       for (const auto& part : parts) {
         const ByteSpan there = ByteSpan(last).subspan(part.bytes.begin, part.bytes.end - part.bytes.begin);
         known += there.size();

@@ -117,9 +117,9 @@ TEST_P(BothForms, RepairOfABadSectorLeavesEditsAlone) {
     ASSERT_NE(edited_at, kPast);
     const Bytes edited = Data().bytes;
     Data().unreadable = {{9 * kBlock, 1}};
-    const DatasetReport mended = Repair();
-    ASSERT_OK(mended.status);
-    EXPECT_EQ(StateOf(mended), "stale") << Text(mended);
+    const DatasetReport repaired = Repair();
+    ASSERT_OK(repaired.status);
+    EXPECT_EQ(StateOf(repaired), "stale") << Text(repaired);
     EXPECT_EQ(Data().bytes, edited);
     EXPECT_TRUE(Data().unreadable.empty());
     EXPECT_NE(Data().stat.mtime_ns, kPast) << "with the committed mtime the edit would look like rot";
@@ -136,9 +136,9 @@ TEST_P(BothForms, RepairOfABadSectorLeavesABrokenEpochAtRisk) {
     Write(0, 2 * kBlock, Bytes(10, 0xee));
     const Bytes edited = Data().bytes;
     Data().unreadable = {{9 * kBlock, 1}};
-    const DatasetReport mended = Repair();
-    ASSERT_OK(mended.status);
-    EXPECT_EQ(StateOf(mended), "at-risk") << Text(mended);
+    const DatasetReport repaired = Repair();
+    ASSERT_OK(repaired.status);
+    EXPECT_EQ(StateOf(repaired), "at-risk") << Text(repaired);
     EXPECT_EQ(Data().bytes, edited);
     ExpectLeftAlone("at-risk", edited);
     ExpectTakenBackByForce();

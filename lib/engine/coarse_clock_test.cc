@@ -292,7 +292,7 @@ TEST_P(CoarseClockTest, ARenewalThatBreaksOffDoesNoHarm) {
       // A page of a superblock may be torn; the other copies are whole.
       for (const Damage& d : found.damage) EXPECT_EQ(d.part, DamagePart::kMetadata) << "after " << budget << ": " << Text(found);
       EXPECT_EQ(ExitCodeOf(Repair()), 0);
-      EXPECT_EQ(ExitCodeOf(Repair()), 0) << "what heals the sidecar takes no stamp";
+      EXPECT_EQ(ExitCodeOf(Repair()), 0) << "what repairs the sidecar takes no stamp";
       EXPECT_EQ(StateOf(Check()), "intact");
       EXPECT_EQ(Check().stamps, StampNote::kNone);
       for (const std::string& path : paths_) EXPECT_EQ(fs_.At(path).bytes, before.at(path).bytes);

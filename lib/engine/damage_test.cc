@@ -68,7 +68,7 @@ class Campaign {
     } else if (truth.unjudged) {
       ExpectAsMuchAsIsKnown();
     } else {
-      ExpectMended(truth);
+      ExpectRepaired(truth);
     }
   }
 
@@ -131,18 +131,18 @@ class Campaign {
     damage_->RotBlock(group.files[b].path, Below(rng_, group.layout.data_blocks(b)) * group.layout.block_size(), 100);
     const Judgement truth = model_->Judge();
     const Image before = ImageOf(model_->directory());
-    const DatasetReport mended = Try(OneIn(rng_, 2), /*force=*/false);
-    ASSERT_OK(mended.status);
+    const DatasetReport repaired = Try(OneIn(rng_, 2), /*force=*/false);
+    ASSERT_OK(repaired.status);
     const Image after = ImageOf(model_->directory());
     if (truth.worst_row > model_->parity()) {
-      EXPECT_EQ(ExitCodeOf(mended), 2);
+      EXPECT_EQ(ExitCodeOf(repaired), 2);
       EXPECT_EQ(Differences(before, after), "");
     } else {
-      EXPECT_EQ(std::string(Name(mended.state)), edited == group.files[a].data               ? "restored"
-                                                 : edited.bytes == group.files[a].data.bytes ? "restored"
-                                                                                             : "stale");
+      EXPECT_EQ(std::string(Name(repaired.state)), edited == group.files[a].data               ? "restored"
+                                                   : edited.bytes == group.files[a].data.bytes ? "restored"
+                                                                                               : "stale");
       EXPECT_EQ(after.at(group.files[a].path), edited) << "the edit was touched";
-      EXPECT_EQ(after.at(group.files[b].path), group.files[b].data) << "the damage was not mended";
+      EXPECT_EQ(after.at(group.files[b].path), group.files[b].data) << "the damage was not repaired";
     }
     PutBack(model_->directory(), model_->image());
     ExpectIntact();
@@ -194,7 +194,7 @@ class Campaign {
     ExpectIntact();
   }
 
-  void ExpectMended(const Judgement& truth) {
+  void ExpectRepaired(const Judgement& truth) {
     if (truth.missing && OneIn(rng_, 3)) {
       // Verify repairs in place and makes no files.
       std::set<std::string> names;
@@ -209,11 +209,11 @@ class Campaign {
       EXPECT_EQ(names, after);
     }
     const bool restore = truth.missing || OneIn(rng_, 2);
-    const DatasetReport mended = Try(restore, false);
-    ASSERT_OK(mended.status);
-    EXPECT_EQ(ExitCodeOf(mended), 0);
-    EXPECT_EQ(std::string(Name(mended.state)), truth.anything ? "restored" : "intact");
-    for (const Damage& d : mended.damage) EXPECT_TRUE(d.repaired) << d.path << " " << Name(d.part) << " " << d.offset;
+    const DatasetReport repaired = Try(restore, false);
+    ASSERT_OK(repaired.status);
+    EXPECT_EQ(ExitCodeOf(repaired), 0);
+    EXPECT_EQ(std::string(Name(repaired.state)), truth.anything ? "restored" : "intact");
+    for (const Damage& d : repaired.damage) EXPECT_TRUE(d.repaired) << d.path << " " << Name(d.part) << " " << d.offset;
     ExpectAsCommitted();
     ExpectIntact();
     if (!::testing::Test::HasFailure()) model_->Load();

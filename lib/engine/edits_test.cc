@@ -51,11 +51,11 @@ TEST_P(BothForms, EditsDuringARepairAreKept) {
       }
       return Status::Ok();
     };
-    const DatasetReport mended = Repair();
+    const DatasetReport repaired = Repair();
     fs_.fault = nullptr;
-    ASSERT_OK(mended.status);
+    ASSERT_OK(repaired.status);
     ASSERT_TRUE(edited);
-    EXPECT_EQ(ExitCodeOf(mended), 9) << Text(mended);
+    EXPECT_EQ(ExitCodeOf(repaired), 9) << Text(repaired);
     EXPECT_EQ(Data().bytes, expected) << "which of the two was an edit nobody can know";
     EXPECT_NE(Data().stat.mtime_ns, kPast) << "with the committed mtime the edit would look like rot";
   }
@@ -74,9 +74,9 @@ TEST_P(BothForms, EditsAfterARepairThatBrokeOffAreKept) {
     EXPECT_NE(ExitCodeOf(Repair()), 0);
     fs_.fault = nullptr;
     Write(0, 12 * kBlock, Bytes(10, 0xee));
-    const DatasetReport mended = Repair();
-    ASSERT_OK(mended.status);
-    EXPECT_EQ(StateOf(mended), "stale") << Text(mended);
+    const DatasetReport repaired = Repair();
+    ASSERT_OK(repaired.status);
+    EXPECT_EQ(StateOf(repaired), "stale") << Text(repaired);
     EXPECT_EQ(Data().bytes[12 * kBlock], 0xee) << "taken for what the repair had begun";
     EXPECT_EQ(Data().bytes[5 * kBlock], committed_.at(paths_[0]).bytes[5 * kBlock]);
     EXPECT_EQ(Data().bytes[6 * kBlock], committed_.at(paths_[0]).bytes[6 * kBlock]);
@@ -94,8 +94,8 @@ TEST_P(BothForms, RepairInAnEpochKeepsItsIntent) {
     Write(0, 2 * kBlock, Bytes(10, 0xee));
     const std::int64_t written_at = Data().stat.mtime_ns;
     Data().unreadable = {{9 * kBlock, 1}};
-    const DatasetReport mended = Repair();
-    EXPECT_EQ(ExitCodeOf(mended), 9) << Text(mended);
+    const DatasetReport repaired = Repair();
+    EXPECT_EQ(ExitCodeOf(repaired), 9) << Text(repaired);
     EXPECT_TRUE((*Sidecar::Load(fs_, *SidecarPath(paths_[0]), OpenMode::kRead))->intent());
     EXPECT_GE(Data().stat.mtime_ns, written_at);
     EXPECT_EQ(ExitCodeOf(Check()), 9) << Text(Check());

@@ -97,7 +97,7 @@ class EncodeAgain : public ::testing::TestWithParam<int> {
   std::unique_ptr<Communicator> self_ = SelfCommunicator();
 };
 
-TEST_P(EncodeAgain, FindsAndMendsWrongParityOfRightHashes) {
+TEST_P(EncodeAgain, FindsAndRepairsWrongParityOfRightHashes) {
   std::uint64_t seen = 0;
   const std::uint64_t rounds = RoundsOf(kSanitized ? 5 : 25);
   for (std::uint64_t round = 0; round < rounds; ++round) {
@@ -113,8 +113,8 @@ TEST_P(EncodeAgain, FindsAndMendsWrongParityOfRightHashes) {
     EXPECT_TRUE(found.parity_compared);
     EXPECT_EQ(found.bytes_encoded, sample_.options.parity == 0 || found.parity == 0 ? 0 : found.bytes);
     EXPECT_EQ(Differences(before, ImageOf(scratch_.path())), "");
-    const DatasetReport mended = VerifyBy(ranks, {.repair = true, .encode = 1});
-    EXPECT_EQ(ExitCodeOf(mended), 0) << Text(mended);
+    const DatasetReport repaired = VerifyBy(ranks, {.repair = true, .encode = 1});
+    EXPECT_EQ(ExitCodeOf(repaired), 0) << Text(repaired);
     ExpectSame(FingerprintOf(sample_.files), right_);
     EXPECT_TRUE(VerifyBy(ranks, {.encode = 1}).damage.empty());
     seen += wrong_.size();

@@ -12,8 +12,8 @@
 
 #include "commit/epoch.h"
 #include "commit/protect.h"
+#include "copy/copy_tree.h"
 #include "copy/set.h"
-#include "copy/tree.h"
 #include "dataset/placement.h"
 #include "diff/diff.h"
 #include "judge/examine.h"
@@ -50,7 +50,7 @@ struct RestoreRequest {
   bool salvage = false;  ///< if more is lost than parity covers, write what can be rebuilt
   bool force = false;
   /// A copy of the data file, or the pattern of copies of a set's members. Blocks that parity cannot rebuild are taken from
-  /// it if they are as committed (mend/replica.h). Empty: none.
+  /// it if they are as committed (repair/replica.h). Empty: none.
   std::string replica = {};
   /// Sets: which process makes members that no process sees.
   Placing placing = Placing::kApart;

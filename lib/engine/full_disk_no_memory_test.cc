@@ -92,7 +92,7 @@ double SecondsOfThisThread() {
 }
 
 // The commit of another process hangs in a sync. Others wait for their timeout without using the processor, and say what
-// they wait for. When the device continues, everything does.
+// they wait for. When the storage continues, everything does.
 TEST_P(BothForms, OthersWaitForACommitThatHangsUntilTheirTimeout) {
   for (const std::uint32_t members : {0u, 3u}) {
     Make(members);

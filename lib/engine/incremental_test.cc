@@ -195,7 +195,7 @@ class RottenEpoch {
   }
   DatasetReport Commit() { return epochs->Protect(epochs->Deal(edits)); }
   /// Expects that a repair restores the committed content.
-  void ExpectMended() {
+  void ExpectRepaired() {
     VerifyRequest repair;
     repair.repair = true;
     EXPECT_EQ(ExitCodeOf(epochs->Verify(repair)), 0);
@@ -275,7 +275,7 @@ TEST_P(Incremental, RotInATouchedRowIsReportedAndStaysDamage) {
     for (int again = 0; again < 2; ++again) {
       const DatasetReport verified = epoch.epochs->Verify();
       epoch.ExpectNamed(verified);
-      EXPECT_EQ(ExitCodeOf(verified), 2) << "the rot was blessed, or promised to be mended";
+      EXPECT_EQ(ExitCodeOf(verified), 2) << "the rot was blessed, or promised to be repaired";
     }
     VerifyRequest repair;
     repair.repair = true;
@@ -288,8 +288,8 @@ TEST_P(Incremental, RotInATouchedRowIsReportedAndStaysDamage) {
       WriteAt(epoch.Path(), epoch.rotten * epoch.block,
               Bytes(epoch.before.begin() + at, epoch.before.begin() + at + static_cast<std::ptrdiff_t>(epoch.block)));
       SetMtime(epoch.Path(), mtime);
-      for (const bool mend : {false, true}) {
-        repair.repair = mend;
+      for (const bool with_repair : {false, true}) {
+        repair.repair = with_repair;
         const DatasetReport report = epoch.epochs->Verify(repair);
         EXPECT_OK(report.status);
         EXPECT_EQ(ExitCodeOf(report), 1);
@@ -314,7 +314,7 @@ TEST_P(Incremental, RotInATouchedRowIsReportedAndStaysDamage) {
 
 // A file that grows gets another geometry, so all of it is encoded again. Blocks that the old parity can rebuild are encoded
 // with their right content.
-TEST_P(Incremental, RotIsStillMendedAfterTheFileGrew) {
+TEST_P(Incremental, RotIsStillRepairedAfterTheFileGrew) {
   const std::uint64_t seed = SeedOf(1618);
   std::uint64_t caught = 0;
   for (std::uint64_t i = 0; i < RoundsOf(kSanitized ? 12 : 30) && !HasFailure(); ++i) {
@@ -332,7 +332,7 @@ TEST_P(Incremental, RotIsStillMendedAfterTheFileGrew) {
     const DatasetReport verified = epoch.epochs->Verify();
     epoch.ExpectNamed(verified);
     EXPECT_EQ(ExitCodeOf(verified), 1);
-    epoch.ExpectMended();
+    epoch.ExpectRepaired();
     EXPECT_EQ(ExitCodeOf(epoch.epochs->Verify()), 0);
     ++caught;
   }
@@ -341,7 +341,7 @@ TEST_P(Incremental, RotIsStillMendedAfterTheFileGrew) {
 
 // Blocks of another size could not be compared with the old leaves, so rot would be committed as if a program had written
 // it.
-TEST_P(Incremental, BlocksOfSmallFilesStaySmallUntilRotIsMended) {
+TEST_P(Incremental, BlocksOfSmallFilesStaySmallUntilRotIsRepaired) {
   const std::uint64_t seed = SeedOf(4096);
   std::uint64_t caught = 0;
   for (std::uint64_t i = 0; i < RoundsOf(kSanitized ? 8 : 20) && !HasFailure(); ++i) {
@@ -357,7 +357,7 @@ TEST_P(Incremental, BlocksOfSmallFilesStaySmallUntilRotIsMended) {
     EXPECT_EQ(ExitCodeOf(made), 1);
     EXPECT_EQ(made.block_size, kSmallBlockSize);
     EXPECT_EQ(ReadFile(epoch.Path()), epoch.after) << "a commit changes no data";
-    epoch.ExpectMended();
+    epoch.ExpectRepaired();
     epoch.edits.clear();
     const DatasetReport next = epoch.Commit();
     EXPECT_EQ(ExitCodeOf(next), 0);
@@ -393,7 +393,7 @@ TEST(Rot, IsRebuiltWhenOneOfTwoParityBlocksIsRotten) {
     const DatasetReport made = epoch.Commit();
     epoch.ExpectNamed(made);
     EXPECT_EQ(ExitCodeOf(made), 1) << "it could be had";
-    epoch.ExpectMended();
+    epoch.ExpectRepaired();
     ++caught;
   }
   EXPECT_GT(caught, kSanitized ? 3u : 10u);

@@ -155,7 +155,7 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
   if (met_commit) report = LookOnce(context, dataset, met_commit);
   if (!met_commit) return report;
   report.status = Status::Ok();
-  TellCommitUnderWay(report);
+  ReportCommitUnderWay(report);
   return report;
 }
 

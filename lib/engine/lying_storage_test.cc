@@ -119,13 +119,13 @@ class LieTest : public LyingStorage, public ::testing::WithParamInterface<std::t
       std::mutex mutex;
       std::uint64_t used = 0, offset = 0, end = 0;
       std::string path;
-      fs_.lie = [&](Op op, const std::string& name, std::uint64_t from, std::uint64_t length, bool from_device) {
+      fs_.lie = [&](Op op, const std::string& name, std::uint64_t from, std::uint64_t length, bool uncached) {
         const std::lock_guard lock(mutex);
         Lie lie;
         if (program_writes_ || (op == Op::kRead) != Reading()) return lie;
         const bool first = used++ == at;
         if (first) std::tie(path, offset, end) = std::tuple(name, from, from + length);
-        const bool again = about() == About::kStalePages && used > at && !from_device && name == path &&
+        const bool again = about() == About::kStalePages && used > at && !uncached && name == path &&
                            from < end && offset < from + length;
         if (!first && !again) return lie;
         lie.kind = about() == About::kLost   ? Lie::Kind::kLost
@@ -174,7 +174,7 @@ class LieTest : public LyingStorage, public ::testing::WithParamInterface<std::t
   }
 
   /// After an attempt to repair: everything that was reported as repaired is, and the rest can be repaired.
-  void ExpectMendable(const DatasetReport& tried, const std::string& what) {
+  void ExpectRepairable(const DatasetReport& tried, const std::string& what) {
     const DatasetReport found = Check();
     ExpectTruth(found, what);
     const auto was_told = [&](const Damage& now) {
@@ -187,7 +187,7 @@ class LieTest : public LyingStorage, public ::testing::WithParamInterface<std::t
       return read_right || now.part == DamagePart::kMetadata;
     };
     if (tried.status.ok() && ExitCodeOf(tried) == 0) {
-      for (const Damage& d : found.damage) EXPECT_TRUE(was_told(d)) << what << ", called mended: " << Text(found);
+      for (const Damage& d : found.damage) EXPECT_TRUE(was_told(d)) << what << ", called repaired: " << Text(found);
     }
     const DatasetReport again = lzy::Restore(Here(), Ref(), {});
     EXPECT_EQ(ExitCodeOf(again), 0) << what << ": " << Text(again);
@@ -237,13 +237,13 @@ TEST_P(LieTest, Repair) {
     // Write wrong bytes, so that the old bytes are the right ones.
     for (const std::uint64_t block : {2u, 3u, 11u}) Write(0, block * kBlock, Bytes(1, right[block * kBlock] ^ 1));
     Data().stat.mtime_ns = kPast;
-    DatasetReport mended;
+    DatasetReport repaired;
     AtEveryOperation(
         [&] {
-          mended = this->MisfortuneTest::Repair();
-          return mended.status.ok();
+          repaired = this->MisfortuneTest::Repair();
+          return repaired.status.ok();
         },
-        [&](bool, bool, const std::string& what) { ExpectMendable(mended, what); });
+        [&](bool, bool, const std::string& what) { ExpectRepairable(repaired, what); });
   }
 }
 
@@ -258,7 +258,7 @@ TEST_P(LieTest, Restore) {
         restored = lzy::Restore(Here(), Ref(), {});
         return restored.status.ok();
       },
-      [&](bool, bool, const std::string& what) { ExpectMendable(restored, what); });
+      [&](bool, bool, const std::string& what) { ExpectRepairable(restored, what); });
 }
 
 // The page cache has the bytes from before the damage.
@@ -267,8 +267,8 @@ TEST_F(LyingStorage, DamageThatThePageCacheHidesIsFoundFromDisk) {
     Make(members);
     Write(0, 3 * kBlock, Bytes(100, 0x5a));
     Data().stat.mtime_ns = kPast;
-    fs_.lie = [&](Op op, const std::string& path, std::uint64_t, std::uint64_t, bool from_device) {
-      return Lie{op == Op::kRead && path == paths_[0] && !from_device ? Lie::Kind::kStale : Lie::Kind::kNone, 0};
+    fs_.lie = [&](Op op, const std::string& path, std::uint64_t, std::uint64_t, bool uncached) {
+      return Lie{op == Op::kRead && path == paths_[0] && !uncached ? Lie::Kind::kStale : Lie::Kind::kNone, 0};
     };
     EXPECT_EQ(ExitCodeOf(Check()), 0);
     VerifyRequest request;

@@ -100,7 +100,7 @@ class PowerLossTest : public PowerLossFixture {
   }
 
   /// (c): parity still repairs the rows that the epoch did not touch, without force.
-  void ExpectUntouchedIsMended(const DatasetReport& found) {
+  void ExpectUntouchedIsRepaired(const DatasetReport& found) {
     const auto sidecar = Sidecar::Load(fs_, *SidecarPath(paths_[0]), OpenMode::kRead);
     if (whole_ || !sidecar.ok() || !(*sidecar)->committed()) return;
     const auto layout = LayoutOf((*sidecar)->contents());
@@ -179,7 +179,7 @@ class PowerLossTest : public PowerLossFixture {
       EXPECT_EQ(found.root.bytes, last_root_);
     }
     if (HasFailure()) return;
-    ExpectUntouchedIsMended(found);
+    ExpectUntouchedIsRepaired(found);
     fs_.Restore(left);
     ExpectOpeningChangesNothing(found, never);
     fs_.Restore(left);
@@ -195,7 +195,7 @@ class PowerLossTest : public PowerLossFixture {
   }
 
   /// Checks after an interrupted repair or restore. The only committed version must come back.
-  void AfterMending(bool returned) {
+  void AfterRepair(bool returned) {
     const Contents& truth = versions_.begin()->second;
     for (const std::string& path : paths_) {
       const bool made_again = fs_.Has(path) && lost_.contains(path);
@@ -356,16 +356,16 @@ const Scenario PowerLossStates::all[] = {
     {"FirstEpochInDirectories", [](PowerLossStates& t) { t.RecordFirstEpoch(0); }, &PowerLossTest::AfterCommit, true},
     {"EpochsInDirectories", [](PowerLossStates& t) { t.RecordEpoch(0, false, 2); }, &PowerLossTest::AfterCommit, true},
     {"AnotherGeometryInDirectories", [](PowerLossStates& t) { t.RecordEpoch(0, true); }, &PowerLossTest::AfterCommit, true},
-    {"RepairInDirectories", [](PowerLossStates& t) { t.RecordRepair(0); }, &PowerLossTest::AfterMending, true},
+    {"RepairInDirectories", [](PowerLossStates& t) { t.RecordRepair(0); }, &PowerLossTest::AfterRepair, true},
     {"Protect", [](PowerLossStates& t) { t.RecordProtect(0); }, &PowerLossTest::AfterCommit},
     {"ProtectOfASet", [](PowerLossStates& t) { t.RecordProtect(3); }, &PowerLossTest::AfterCommit},
-    {"Repair", [](PowerLossStates& t) { t.RecordRepair(0); }, &PowerLossTest::AfterMending},
-    {"RepairOfASet", [](PowerLossStates& t) { t.RecordRepair(4); }, &PowerLossTest::AfterMending},
-    {"RestoreOfASet", [](PowerLossStates& t) { t.RecordRestore(4); }, &PowerLossTest::AfterMending},
+    {"Repair", [](PowerLossStates& t) { t.RecordRepair(0); }, &PowerLossTest::AfterRepair},
+    {"RepairOfASet", [](PowerLossStates& t) { t.RecordRepair(4); }, &PowerLossTest::AfterRepair},
+    {"RestoreOfASet", [](PowerLossStates& t) { t.RecordRestore(4); }, &PowerLossTest::AfterRepair},
     {"EpochsWithASnapshot", [](PowerLossStates& t) { t.RecordEpoch(0, false, 2); }, &PowerLossTest::AfterCommit, false, false, true},
     {"EpochOfASetWithASnapshot", [](PowerLossStates& t) { t.RecordEpoch(3, false); }, &PowerLossTest::AfterCommit, false, false, true},
-    {"RepairWithASnapshot", [](PowerLossStates& t) { t.RecordRepair(0); }, &PowerLossTest::AfterMending, false, false, true},
-    {"RepairOfASetWithASnapshot", [](PowerLossStates& t) { t.RecordRepair(4); }, &PowerLossTest::AfterMending, false, false, true},
+    {"RepairWithASnapshot", [](PowerLossStates& t) { t.RecordRepair(0); }, &PowerLossTest::AfterRepair, false, false, true},
+    {"RepairOfASetWithASnapshot", [](PowerLossStates& t) { t.RecordRepair(4); }, &PowerLossTest::AfterRepair, false, false, true},
 };
 
 std::vector<Scenario> PowerLossStates::InBothForms() {

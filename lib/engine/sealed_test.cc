@@ -9,7 +9,7 @@
 
 #include "dataset/view.h"
 #include "engine/engine.h"
-#include "mend/heal.h"
+#include "repair/heal.h"
 #include "sidecar/contents.h"
 #include "engine_fixture.h"
 #include "sidecar/names.h"

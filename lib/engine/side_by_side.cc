@@ -27,7 +27,7 @@ struct Seen {
 // True if only the content can show which sidecar belongs to the file. Meanwhile no thread may rename sidecars beside it: a sidecar that
 // is not found does not prove anything, and lzy-protect would commit the file as an edit.
 bool NeedsContent(FileSystem& fs, const DatasetRef& dataset, const FileStat& stat) {
-  if (TellsFilesApart(stat.birth_ns)) return false;
+  if (BirthIdentifiesFile(stat.birth_ns)) return false;
   const auto own = SidecarPath(dataset.path);
   const auto peek = own.ok() ? PeekSidecar(fs, *own) : Result<Peek>(own.status());
   return peek.ok() && peek->committed && !HasSizeAndTime(stat, peek->stamp);

@@ -1,6 +1,6 @@
 // Verify, repair and restore. All three are one sequence (Run): open, examine, judge, repair. A Job says how far it goes.
 //
-// Flow: GiveSidecarsNames (to write), OpenDataset with locks (to write), Examine, JudgeFindings, Mend. Every step is collective and
+// Flow: GiveSidecarsNames (to write), OpenDataset with locks (to write), Examine, JudgeFindings, Repair. Every step is collective and
 // ends with an agreement, so an error ends the call on all ranks.
 
 #include <fmt/format.h>
@@ -17,10 +17,6 @@
 #include "encode/resemblance.h"
 #include "engine/engine.h"
 #include "judge/last_proof.h"
-#include "mend/lost_members.h"
-#include "mend/mend.h"
-#include "mend/mend_plan.h"
-#include "mend/replica.h"
 #include "names/content_match.h"
 #include "names/former_names.h"
 #include "names/holders.h"
@@ -31,6 +27,10 @@
 #include "names/set_claim.h"
 #include "names/set_names.h"
 #include "remote/files.h"
+#include "repair/lost_members.h"
+#include "repair/repair.h"
+#include "repair/repair_plan.h"
+#include "repair/replica.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -39,11 +39,11 @@ namespace {
 // What Verify or Restore was asked to do.
 struct Job {
   bool from_disk = false;
-  bool mend = false;
+  bool repair = false;
   bool dry_run = false;
   Placing placing = Placing::kApart;
   LostNodes lost = {};
-  MendRequest request = {};
+  RepairRequest request = {};
   std::optional<PortionRequest> portion = {};
   double encode = 0;
   bool leave_written = false;
@@ -53,7 +53,7 @@ struct Job {
   bool adopted = false;         ///< content has already chosen the sidecar, so do not search again
   std::string parts_left = {};  ///< why missing parts are not made again; empty: they are
 
-  bool writes() const { return mend && !dry_run; }
+  bool writes() const { return repair && !dry_run; }
   /// Only then may survivors be read once. All other options need to know what is wrong with them.
   bool IsPlainRestore() const {
     return request.create_missing && !request.force && !request.salvage && request.devices.empty() && replica.empty();
@@ -69,16 +69,16 @@ bool RepairBrokeOff(const DatasetView& view) {
 // nothing keeps the state.
 DatasetState StateAfter(const DatasetReport& report) {
   Assessment left{.unjudged = report.unjudged};
-  bool mended = false;
+  bool repaired = false;
   for (const Damage& d : report.damage) {
     if (d.transient) continue;
-    mended = mended || d.repaired;
+    repaired = repaired || d.repaired;
     if (d.repaired) continue;
     left.Count(d.cause, d.part);
     left.beyond = left.beyond || (d.beyond_repair && !IsEdit(d.cause));
   }
   const DatasetState state = left.State();
-  return state == DatasetState::kIntact && mended ? DatasetState::kRestored : state;
+  return state == DatasetState::kIntact && repaired ? DatasetState::kRestored : state;
 }
 
 // What the sidecars of this process's share of the members record.
@@ -165,15 +165,15 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset, Renames& ren
 }
 
 // Adds the devices of --device to the findings, and describes the findings in the report.
-Status JudgeFindings(const Context& context, const DatasetView& view, Findings& findings, MendRequest& request,
+Status JudgeFindings(const Context& context, const DatasetView& view, Findings& findings, RepairRequest& request,
                      DatasetReport& report) {
   return AgreeOn(context.comm, [&]() -> Status {
     Findings with_devices = findings;
     LZY_RETURN_IF_ERROR(AddLostDevices(view, request, with_devices));
     if (!request.devices.empty()) {
       // Intact blocks must not be given up if parity cannot rebuild them.
-      LZY_ASSIGN_OR_RETURN(const MendPlan plan, PlanMending(view, with_devices, request));
-      LZY_ASSIGN_OR_RETURN(const MendPlan without, PlanMending(view, findings, request));
+      LZY_ASSIGN_OR_RETURN(const RepairPlan plan, PlanRepair(view, with_devices, request));
+      LZY_ASSIGN_OR_RETURN(const RepairPlan without, PlanRepair(view, findings, request));
       if (plan.beyond && !without.beyond && !request.salvage) {
         Describe(view, findings, report);
         return {Code::kBeyondRepair,
@@ -200,18 +200,18 @@ Status NothingReset(const DatasetView& view) {
   return {Code::kBeyondRepair, fmt::format("{}: nothing was reset: more of it changed than parity can rebuild", view.ref.path)};
 }
 
-// Repairs, and sets the state by what is left. kBeyondRepair of Mend becomes a state: the report says what is lost.
-Status MendFound(const Context& context, DatasetView& view, const Findings& findings, const MendRequest& request,
-                 DatasetReport& report) {
-  Status mended = Mend(context, view, findings, request, report);
-  if (mended.code() == Code::kBeyondRepair) {
+// Repairs, and sets the state by what is left. kBeyondRepair of Repair becomes a state: the report says what is lost.
+Status RepairFound(const Context& context, DatasetView& view, const Findings& findings, const RepairRequest& request,
+                   DatasetReport& report) {
+  Status repaired = Repair(context, view, findings, request, report);
+  if (repaired.code() == Code::kBeyondRepair) {
     // The report says which ranges are lost, and that nothing was written. If only force asked for too much, nothing is
     // lost: the edits and the state stay.
     const bool lost = std::ranges::any_of(report.damage, &Damage::beyond_repair);
     if (lost && !report.unjudged) report.state = DatasetState::kUnrepairable;
     return lost || !request.force ? Status::Ok() : NothingReset(view);
   }
-  LZY_RETURN_IF_ERROR(mended);
+  LZY_RETURN_IF_ERROR(repaired);
   report.state = StateAfter(report);
   return Status::Ok();
 }
@@ -220,13 +220,13 @@ Status MendFound(const Context& context, DatasetView& view, const Findings& find
 // again. Returns false if more is wrong; then no file has its final name, and the view may have been opened again.
 Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& dataset, DatasetView& view, const Job& job,
                                 DatasetReport& report) {
-  MendRequest request = job.request;
+  RepairRequest request = job.request;
   LZY_ASSIGN_OR_RETURN(auto findings, AssumeOnlyMembersLost(context, view, request));
   if (!findings) return false;
   request.assumed = true;
   DatasetReport attempt = report;
   Status status = JudgeFindings(context, view, *findings, request, attempt);
-  if (status.ok()) status = MendFound(context, view, *findings, request, attempt);
+  if (status.ok()) status = RepairFound(context, view, *findings, request, attempt);
   // A wrong source may be the cause of any failure except kBusy, which means that another process writes.
   if (!status.ok() && status.code() != Code::kBusy) {
     HeldLocks held;
@@ -240,7 +240,7 @@ Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& datase
 }
 
 // Reports where restored members are: a job that starts again does not see the disks of other nodes.
-void TellPlaces(const DatasetView& view, DatasetReport& report) {
+void ReportPlaces(const DatasetView& view, DatasetReport& report) {
   if (view.nodes.empty()) return;
   for (const FileView& file : view.files()) {
     if (!file.seen && !file.not_visible) report.placed.push_back({file.rank, file.path, view.nodes[static_cast<std::size_t>(file.owner)]});
@@ -388,7 +388,7 @@ bool MayBeRefused(const DatasetView& view, const DatasetReport& report) {
 }
 
 // A file without a sidecar may be one that was renamed and is damaged, although another file has its sidecar now, by content.
-Status TellIfRotten(const Context& context, const DatasetRef& dataset) {
+Status RefuseIfRotten(const Context& context, const DatasetRef& dataset) {
   const bool asked = dataset.kind == DatasetKind::kShared && context.comm.rank() == 0;
   return AgreeOn(context.comm, [&] { return asked ? RefuseRotten(context.fs, dataset.path, dataset.path, context.options.key.get()) : Status::Ok(); });
 }
@@ -453,7 +453,7 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
   DatasetView view = std::move(opened).value();
   if (job.leave_written && LeaveForLater(view, report)) return Status::Ok();
   if (!job.parts_left.empty()) LeaveMissingParts(job.parts_left, view);
-  if (job.request.create_missing) TellPlaces(view, report);
+  if (job.request.create_missing) ReportPlaces(view, report);
   if (view.committed && write && job.IsPlainRestore() && dataset.kind == DatasetKind::kSet) {
     LZY_ASSIGN_OR_RETURN(const bool restored, RestoreLostMembers(context, dataset, view, job, report));
     if (restored) return Status::Ok();
@@ -466,7 +466,7 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
     }
     DescribeMetadata(view, report);
     if (report.state == DatasetState::kAtRisk || met_commit) return Status::Ok();
-    LZY_RETURN_IF_ERROR(TellIfRotten(context, dataset));
+    LZY_RETURN_IF_ERROR(RefuseIfRotten(context, dataset));
     if (!view.unusable.ok()) return view.unusable;
     return {Code::kUnprotected, fmt::format("{}: no sidecar", dataset.path)};
   }
@@ -482,9 +482,9 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
     LZY_ASSIGN_OR_RETURN(const bool adopted, Adopt(context, dataset, job, view, report));
     if (adopted) return RunOnce(context, dataset, AfterAdopting(job), report, met_commit);
   }
-  LZY_RETURN_IF_ERROR(TellRotFromOthers(context, view, findings));
+  LZY_RETURN_IF_ERROR(RecognizeRot(context, view, findings));
   LZY_RETURN_IF_ERROR(EncodeAgain(context, view, job, findings, report));
-  MendRequest request = job.request;
+  RepairRequest request = job.request;
   ReplicaPlace place{.path = job.replica, .ranks = job.ranks, .force = request.force};
   if (!job.replica.empty()) {
     LZY_RETURN_IF_ERROR(LookInReplica(context, view, job, place, findings, report));
@@ -493,10 +493,10 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
   if (view.IsPartial()) request.devices.clear();  // it is not known whether they can be rebuilt
   LZY_RETURN_IF_ERROR(JudgeFindings(context, view, findings, request, report));
   if (write && view.IsPartial()) return Status::Ok();
-  if (MayBeRefused(view, report)) LZY_RETURN_IF_ERROR(TellWhyNotToCommit(context, view, report));
+  if (MayBeRefused(view, report)) LZY_RETURN_IF_ERROR(WarnWhyNotToCommit(context, view, report));
   if (!write) {
     if (!job.replica.empty()) {
-      LZY_ASSIGN_OR_RETURN(const MendPlan plan, PlanMending(view, findings, request));
+      LZY_ASSIGN_OR_RETURN(const RepairPlan plan, PlanRepair(view, findings, request));
       if (!plan.beyond || request.salvage) report.from_replica = BytesFromReplica(plan);
     }
     if (report.state != DatasetState::kIntact) {
@@ -519,7 +519,7 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
     return RecordAccess(context, dataset, write, view, report);
   }
   if (request.create_missing && context.comm.rank() == 0) NoteUserOfItsSidecar(context, view);
-  LZY_RETURN_IF_ERROR(MendFound(context, view, findings, request, report));
+  LZY_RETURN_IF_ERROR(RepairFound(context, view, findings, request, report));
   if (std::ranges::any_of(report.damage, IsWrongParity)) return MakeParityAgain(context, dataset, view, report);
   const bool same_sidecars = std::ranges::all_of(view.files(), &FileView::sidecar_usable);
   if (report.state != DatasetState::kRestored || !same_sidecars) return Status::Ok();
@@ -540,7 +540,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
   report = DatasetReport(dataset.path, dataset.kind);
   status = RunOnce(context, dataset, job, report, met_commit);
   if (!met_commit) return status;
-  TellCommitUnderWay(report);
+  ReportCommitUnderWay(report);
   report.left_for_later = job.leave_written;
   return Status::Ok();
 }
@@ -566,7 +566,7 @@ DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, cons
   // If nothing can be written, for example in a read-only snapshot, an intact dataset needs no repair.
   if (job.writes() && report.status.code() == Code::kIo && report.uuid.empty()) {  // it could not be opened
     Job look = job;
-    look.mend = look.record_access = false;
+    look.repair = look.record_access = false;
     DatasetReport looked(dataset.path, dataset.kind);
     looked.status = NoThrow([&] { return Run(context, dataset, look, looked); });
     if (looked.status.ok() && looked.state == DatasetState::kIntact && looked.damage.empty()) report = std::move(looked);
@@ -616,7 +616,7 @@ Status RunWithReplica(const Context& context, const DatasetRef& dataset, Job job
 DatasetReport Verify(const Context& context, const DatasetRef& dataset, const VerifyRequest& request) {
   return RunGuarded(context, dataset,
                     {.from_disk = request.from_disk,
-                     .mend = request.repair,
+                     .repair = request.repair,
                      .request = {.force = request.force},
                      .portion = request.portion,
                      .encode = request.encode,
@@ -626,7 +626,7 @@ DatasetReport Verify(const Context& context, const DatasetRef& dataset, const Ve
 
 DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request) {
   Job job;
-  job.mend = true;
+  job.repair = true;
   job.dry_run = request.dry_run;
   job.placing = request.placing;
   job.lost = request.lost;

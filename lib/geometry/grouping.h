@@ -16,7 +16,7 @@ struct Grouping {
   bool too_few_devices = false;    ///< fewer than m + 1 devices in all: hashes only
   bool groups_grown = false;       ///< groups exceed the wanted size, because smaller ones could not have m + 1 members
   std::uint32_t worst_domain_share = 1;  ///< most members of one failure domain in one group; > m means that losing
-                                         ///< that domain cannot be mended
+                                         ///< that domain cannot be repaired
 };
 
 /// Deals devices 0..domains.size()-1 to groups. `domains[d]` names the failure domain of device d (a node, a rack).

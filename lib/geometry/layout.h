@@ -2,7 +2,7 @@
 // The place of every block: the complete geometry of one dataset (docs/format.md §6).
 //
 // A Layout is made from sizes and options (dataset/, commit/) or from the contents of a sidecar. All other rooms ask it for
-// places: rows/ and encode/ for the blocks of a row, judge/ and mend/ for the row of a bad block. It is pure arithmetic: no
+// places: rows/ and encode/ for the blocks of a row, judge/ and repair/ for the row of a bad block. It is pure arithmetic: no
 // I/O, no MPI. A query costs O(1), or O(n) if it needs the length of a row. Ranks with equal parameters and sizes get equal
 // layouts, so no rank sends its layout.
 //

@@ -1,6 +1,6 @@
 #pragma once
 // The stripes of a file system, and a geometry in which one server is one device. Also computes what the loss of one server
-// takes from the rows of a dataset (docs/design/overview.md §3, "Servers of a file system"). Pure; storage/stripes asks the
+// takes from the rows of a dataset (docs/design/overview.md §3, "Servers of a file system"). Pure; storage/file_stripes asks the
 // file system.
 
 #include <cstdint>

@@ -25,7 +25,7 @@
 namespace lzy {
 namespace {
 
-// The number of blocks that differ, also on the device, among the first `blocks`.
+// The number of blocks that differ, also in storage, among the first `blocks`.
 std::uint64_t CountBad(const std::vector<BadBlocks>& list, std::uint64_t blocks) {
   std::uint64_t count = 0;
   for (const BadBlocks& bad : list) {
@@ -175,7 +175,7 @@ class Examiner {
     };
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { return ForEachFileOfMine(examine); }));
     LZY_RETURN_IF_ERROR(Unite(mine, findings));
-    LZY_RETURN_IF_ERROR(TellOthersContent(findings));
+    LZY_RETURN_IF_ERROR(FillIdentities(findings));
     watch.AddTo(findings.seconds);
     return findings;
   }
@@ -205,14 +205,14 @@ class Examiner {
     }
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { return FinishPortion(mine); }));
     LZY_RETURN_IF_ERROR(Unite(mine, findings));
-    LZY_RETURN_IF_ERROR(TellOthersContent(findings));
+    LZY_RETURN_IF_ERROR(FillIdentities(findings));
     watch.AddTo(findings.seconds);
     return findings;
   }
 
   // A file that differs may be right: it may be the content of another sidecar, or another file. No repair may write to it,
   // so this is found out before anything is judged. Collective only if anything differs.
-  Status TellOthersContent(const Findings& findings) {
+  Status FillIdentities(const Findings& findings) {
     bool any = false;
     for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
       for (std::uint32_t f = 0; f < view_.ensembles[e].files.size(); ++f) {
@@ -231,7 +231,7 @@ class Examiner {
         // Another version of the file, or rot in a copy: lzy cannot know. If only a few blocks differ, it is rot.
         const bool version = !in_place && (file.stat.size != layout.file_size(f) || MayBeVersion(unlike, there));
         if (!file.sidecar_usable()) continue;
-        // With other times this is certain only if most of the file is as committed: TellRotFromOthers decides.
+        // With other times this is certain only if most of the file is as committed:  decides.
         file.identity.whole_seconds = WasPutBackInSeconds(file, layout.file_size(f)) && Differs(layout, f, findings.files[e][f]);
         if (file.identity.whole_seconds) file.identity.kind = differs ? Identity::Kind::kAnother : Identity::Kind::kUnlike;
         if (file.stat.mtime_ns != file.stamp.mtime_ns) continue;
@@ -374,7 +374,7 @@ class Examiner {
   // an edit would have changed the mtime.
   std::optional<std::string> CommittedAs(const FileView& file, const std::string& real) {
     // If files have equal times and no births, the inode alone proves nothing.
-    if (HasSizeAndTime(file.stat, file.stamp) && !TellsFilesApart(file.stat.birth_ns)) return std::nullopt;
+    if (HasSizeAndTime(file.stat, file.stamp) && !BirthIdentifiesFile(file.stat.birth_ns)) return std::nullopt;
     for (const FormerName& one : lzy::CommittedAs(context_.fs, real, file.stat, file.sidecar_usable() ? file.sidecar_path : "", Within::kReach)) {
       if (one.peek.uuid != view_.superblock.uuid || one.peek.rank != file.rank) return one.name;  // else: an older commit of this file
     }
@@ -665,7 +665,7 @@ bool Findings::clean() const {
 // All threads together use a quarter of the memory at most, because the caller may hold blocks, too.
 CheckSettings SettingsFor(const Context& context, bool from_disk) {
   CheckSettings settings;
-  settings.from_device = from_disk;
+  settings.uncached = from_disk;
   settings.threads = ThreadsFor(context);
   // If each read waits for the device, large reads are best, whatever is best for the processor.
   const std::uint64_t most = from_disk ? 1u << 20 : CurrentTuning().check_buffer_bytes();
@@ -678,8 +678,8 @@ Result<Findings> Examine(const Context& context, DatasetView& view, bool from_di
   return Examiner(context, view, from_disk).Run();
 }
 
-Status TellOthersContent(const Context& context, DatasetView& view, const Findings& findings) {
-  return Examiner(context, view, false).TellOthersContent(findings);
+Status FillIdentities(const Context& context, DatasetView& view, const Findings& findings) {
+  return Examiner(context, view, false).FillIdentities(findings);
 }
 
 // After the view was opened, another thread may have proven this file, because it has the sidecar of another file.

@@ -23,7 +23,7 @@ struct FileFindings {
   std::uint64_t extra_bytes = 0;  ///< bytes behind the committed end of the data file
   bool hashes_lost = false;       ///< member: its sidecar counts as lost, because hashes are lost in all copies and cannot be proven
   bool whole_device = false;      ///< member: all of its data and parity are lost or cannot be proven
-  /// Lost blocks of the data that a replica has as they were committed; sorted. FindInReplica (mend/replica) sets it, not
+  /// Lost blocks of the data that a replica has as they were committed; sorted. FindInReplica (repair/replica) sets it, not
   /// Examine.
   std::vector<Interval> in_replica;
   LZY_FIELDS(data, parity, metadata, extra_bytes, hashes_lost, whole_device, in_replica)
@@ -50,7 +50,7 @@ Result<Findings> Examine(const Context& context, DatasetView& view, bool from_di
 
 /// Sets FileView::identity of files that differ by `findings`. Examine calls it; call it before you judge findings from
 /// elsewhere. Collective.
-Status TellOthersContent(const Context& context, DatasetView& view, const Findings& findings);
+Status FillIdentities(const Context& context, DatasetView& view, const Findings& findings);
 
 /// Calls AdoptByContent on rank 0. Use it for a shared file that has no sidecar, or whose content is proven by a sidecar
 /// that it may use (Identity::has_free_sidecar). If it returns true, open the dataset again: it now has another sidecar than
@@ -92,7 +92,7 @@ bool CommittedSince(const Context& context, const DatasetView& view, bool locks_
 /// True if CommittedSince is true on any rank; locks count. Collective.
 Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view);
 /// Changes a report about data that were read during a commit: all differences are at risk, none is damage.
-void TellCommitUnderWay(DatasetReport& report);
+void ReportCommitUnderWay(DatasetReport& report);
 
 /// A lost block and its row. Sorted by row, then by device.
 struct LostBlock {
@@ -159,7 +159,7 @@ void Describe(const DatasetView& view, const Findings& findings, DatasetReport& 
 /// Fills in the fields that follow from metadata.
 void DescribeMetadata(const DatasetView& view, DatasetReport& report);
 /// Fills in the fields that follow from a superblock.
-void TellCommit(const Superblock& sb, DatasetReport& report);
+void FillCommit(const Superblock& sb, DatasetReport& report);
 /// Sorts by file, part and offset, and joins neighbouring entries that differ only in their offset.
 void MergeDamage(std::vector<Damage>& damage);
 

@@ -102,7 +102,7 @@ Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view)
   return any != 0;
 }
 
-void TellCommitUnderWay(DatasetReport& report) {
+void ReportCommitUnderWay(DatasetReport& report) {
   report.warnings.push_back(fmt::format("{}: was being written or committed while it was read; verify it again", report.path));
   for (Damage& d : report.damage) {
     if (d.cause == DamageCause::kNotVisible) continue;
@@ -219,7 +219,7 @@ DatasetState Assessment::State() const {
 }
 
 // Protector::FillReport calls it for a commit that was just made.
-void TellCommit(const Superblock& sb, DatasetReport& report) {
+void FillCommit(const Superblock& sb, DatasetReport& report) {
   report.devices = sb.members;
   report.parity = sb.parity;
   report.group_size = sb.largest_group;
@@ -308,7 +308,7 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
     }
     return;
   }
-  TellCommit(sb, report);
+  FillCommit(sb, report);
   report.groups = static_cast<std::uint32_t>(view.ref.kind == DatasetKind::kShared ? view.info.groups.size()
                                                                                    : view.ensembles.size());
   if (sb.sealed()) report.key = KeyText(sb.key_id);
@@ -419,7 +419,7 @@ class Describer {
     report_.not_visible.push_back({rank, path, node});
   }
 
-  // Adds blocks that a second read found right. The user should know that the device may be failing.
+  // Adds blocks that a second read found right. The user should know that the storage may be failing.
   void AddTransient(const Ensemble& ensemble, std::uint32_t f, const std::vector<BadBlocks>& list, DamagePart part) {
     const FileView& file = ensemble.files[f];
     const BlockStream stream = StreamOf(ensemble, part == DamagePart::kParity, f);

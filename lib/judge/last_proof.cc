@@ -56,7 +56,7 @@ void AddHolder(const Context& context, const DatasetView& view, const FileView& 
 
 // A file was copied over another one, or two files were exchanged by copying. The next repair would take the new content
 // for rot.
-Status TellOfHolders(const Context& context, const DatasetView& view, DatasetReport& report) {
+Status WarnOfHolders(const Context& context, const DatasetView& view, DatasetReport& report) {
   const bool shared = view.ref.kind == DatasetKind::kShared;
   std::vector<HolderOf> mine;
   std::set<std::uint32_t> edited;  // ranks of members
@@ -99,7 +99,7 @@ bool LooksUntouched(const FileView& file) {
 }
 
 // Files of which nothing else has the committed content. Members that exchanged their contents have each other's.
-Status TellOfLast(const Context& context, const DatasetView& view, DatasetReport& report) {
+Status WarnOfLast(const Context& context, const DatasetView& view, DatasetReport& report) {
   if (report.cannot_undo) return Status::Ok();
   const bool shared = view.ref.kind == DatasetKind::kShared;
   const auto is_in_the_set = [&](const FileView& file) {
@@ -129,7 +129,7 @@ Status TellOfLast(const Context& context, const DatasetView& view, DatasetReport
 
 // A member that was moved here with its sidecar may make the set here look older than it is. A commit of all files would
 // dissolve that set.
-Status TellOfMixture(const Context& context, const DatasetView& view, DatasetReport& report) {
+Status WarnOfMixture(const Context& context, const DatasetView& view, DatasetReport& report) {
   struct Member {
     std::string path;
     std::uint32_t members = 0;  // of its set
@@ -154,10 +154,10 @@ Status TellOfMixture(const Context& context, const DatasetView& view, DatasetRep
 
 }  // namespace
 
-Status TellWhyNotToCommit(const Context& context, const DatasetView& view, DatasetReport& report) {
-  LZY_RETURN_IF_ERROR(TellOfMixture(context, view, report));
-  LZY_RETURN_IF_ERROR(TellOfHolders(context, view, report));
-  return TellOfLast(context, view, report);
+Status WarnWhyNotToCommit(const Context& context, const DatasetView& view, DatasetReport& report) {
+  LZY_RETURN_IF_ERROR(WarnOfMixture(context, view, report));
+  LZY_RETURN_IF_ERROR(WarnOfHolders(context, view, report));
+  return WarnOfLast(context, view, report);
 }
 
 }  // namespace lzy

@@ -8,6 +8,6 @@ namespace lzy {
 
 /// Call it after Describe, for a dataset with edits. If they are not to be committed without force: DatasetReport::another, and
 /// warnings why. Reads files that may hold what edited ones were. Collective; the same on all ranks.
-Status TellWhyNotToCommit(const Context& context, const DatasetView& view, DatasetReport& report);
+Status WarnWhyNotToCommit(const Context& context, const DatasetView& view, DatasetReport& report);
 
 }  // namespace lzy

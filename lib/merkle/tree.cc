@@ -298,7 +298,7 @@ class TreeBuilder::ScratchPages : public TreePages {
     // The second attempt is past the page cache.
     if (attempt > 1) return false;
     const auto got = attempt == 0 ? file_->ReadAt(PlaceOf(level, page), WritableBytesOf(to))
-                                  : file_->ReadAtFromDevice(PlaceOf(level, page), WritableBytesOf(to));
+                                  : file_->ReadAtUncached(PlaceOf(level, page), WritableBytesOf(to));
     if (!got.ok()) std::ranges::fill(to, Hash());
     return true;
   }

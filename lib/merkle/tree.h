@@ -1,7 +1,7 @@
 #pragma once
 // Merkle trees over block hashes (docs/format.md §3).
 //
-// encode/ builds them from leaves, sidecar/ stores and loads them, judge/ and mend/ compare blocks with their leaves. A
+// encode/ builds them from leaves, sidecar/ stores and loads them, judge/ and repair/ compare blocks with their leaves. A
 // tree does not depend on blocks or files.
 //
 // Level 0 has the leaves. Node i of level l+1 is the hash, tagged with its level and index, of the concatenated

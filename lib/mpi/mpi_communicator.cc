@@ -18,13 +18,15 @@
 
 #include "comm/records.h"
 #include "fmt/format.h"
+#include "mpi/exchange_choice.h"
 #include "transport/mpi_call.h"
 #include "transport/multicast_mpi.h"
 #include "transport/pairwise_exchange.h"
+#include "transport/reduce_exchange.h"
 #include "transport/ring_exchange.h"
 #include "transport/shared_exchange.h"
-#include "validated/calls.h"
-#include "validated/records.h"
+#include "validated/proven_calls.h"
+#include "validated/proven_records.h"
 
 namespace lzy {
 
@@ -48,7 +50,8 @@ std::uint16_t NoteOf(const TopologyChoice& choice) {
 class Mpi final : public Communicator {
  public:
   /// Owns `comm`, which has MPI_ERRORS_RETURN set.
-  Mpi(MPI_Comm comm, int rank, int size, std::uint64_t max_transfer, const std::string& node, const TopologyChoice& topology)
+  Mpi(MPI_Comm comm, int rank, int size, std::uint64_t max_transfer, const std::string& node, const TopologyChoice& topology,
+      ExchangeWay way)
       : comm_(comm),
         rank_(rank),
         size_(size),
@@ -56,7 +59,8 @@ class Mpi final : public Communicator {
         node_(node),
         link_(validated::Link::Over(comm, rank, size)),
         self_(SelfCommunicator()),
-        topology_(topology) {}
+        topology_(topology),
+        way_(way) {}
   ~Mpi() override {
     int finalized = 0;
     if (PMPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) PMPI_Comm_free(&comm_);
@@ -66,7 +70,7 @@ class Mpi final : public Communicator {
 
   /// Takes over a communicator that was just made, and frees it if something fails. nullptr for MPI_COMM_NULL.
   static Result<std::unique_ptr<Communicator>> Adopt(MPI_Comm comm, std::uint64_t max_transfer, const std::string& node,
-                                                     const TopologyChoice& topology);
+                                                     const TopologyChoice& topology, ExchangeWay way);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -76,6 +80,8 @@ class Mpi final : public Communicator {
   }
   Status Broadcast(Bytes& bytes, int root) override;
   void SetTopology(const TopologyChoice& topology) override { topology_ = topology; }
+  void SetExchange(ExchangeWay way) override { way_ = way; }
+  Status MeasureExchange(double seconds, bool again) override;
   Result<std::vector<Bytes>> AllGather(ByteSpan mine) override {
     return size_ == 1 ? self_->AllGather(mine) : Collect(mine, kEveryRank);
   }
@@ -126,8 +132,12 @@ class Mpi final : public Communicator {
   Status FindGroups();
   // Moves the long ones rank by rank and piece by piece.
   Status CollectPieces(const Sizes& sizes, ByteSpan mine, int root, std::vector<Bytes>& all);
-  // Tries to make shared_. Collective the first time.
-  Status FindShared();
+  // Agrees on the way of exchanges, and tries to make shared_. Collective the first time.
+  Status AgreeOnExchange();
+  // What measured times depend on. After FindGroups.
+  ExchangePlace Place() const;
+  // Makes an exchange by messages: by kPairwise or kRing, or else by kMpi.
+  Status ExchangeBy(ExchangeWay way, const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts);
   template <class Way>
   Status Exchange(const Way& exchange, const std::uint64_t* send, std::uint64_t* receive);
 
@@ -139,12 +149,16 @@ class Mpi final : public Communicator {
   const std::unique_ptr<validated::Link> link_;
   // Does the work if this is the only rank.
   const std::unique_ptr<Communicator> self_;
-  // shared_ was tried: a failure is not tried again.
-  bool sought_shared_ = false;
-  // nullptr unless all ranks share memory.
+  // The way that rank 0 chose; empty until the first exchange.
+  std::optional<ExchangeWay> agreed_way_;
+  // With kAuto and kShared, if ranks do not share memory.
+  std::optional<ExchangePlan> plan_;
+  // nullptr unless all ranks share memory and the way uses it.
   std::unique_ptr<SharedExchange> shared_;
   // Topology of broadcasts with this rank as the root.
   TopologyChoice topology_;
+  // The way of exchanges if this rank is rank 0.
+  ExchangeWay way_;
   // Ranks by processor; empty until they are needed.
   RankGroups groups_;
   // Measured when they are first needed.
@@ -155,7 +169,7 @@ class Mpi final : public Communicator {
 };
 
 Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t max_transfer, const std::string& node,
-                                                 const TopologyChoice& topology) {
+                                                 const TopologyChoice& topology, ExchangeWay way) {
   if (comm == MPI_COMM_NULL) return std::unique_ptr<Communicator>();
   int rank = 0;
   int size = 0;
@@ -166,7 +180,7 @@ Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t ma
     PMPI_Comm_free(&comm);
     return status;
   }
-  return std::unique_ptr<Communicator>(std::make_unique<Mpi>(comm, rank, size, max_transfer, node, topology));
+  return std::unique_ptr<Communicator>(std::make_unique<Mpi>(comm, rank, size, max_transfer, node, topology, way));
 }
 
 // If MPI reports none, returns the host name.
@@ -358,33 +372,33 @@ Status Mpi::CollectPieces(const Sizes& sizes, ByteSpan mine, int root, std::vect
   return Status::Ok();
 }
 
-// Three ways, from the cheapest: memory that all ranks share; a ring, if ranks are on several nodes and the parts are
-// unequal; pairs. All ranks choose the same one, since they all know `counts`, the groups, and whether memory is
-// shared. The caller proves the result (rows/xor_checks.h).
+// All ranks go the same way: they know the way of rank 0, `counts`, and whether memory is shared. The caller proves the
+// result (rows/xor_checks.h).
 Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) {
   if (counts.size() != static_cast<std::size_t>(size_)) {
     return Status(Code::kInternal, fmt::format("ReduceScatterXor: {} counts for {} ranks", counts.size(), size_));
   }
   if (size_ == 1) return self_->ReduceScatterXor(send, receive, counts);
   if (std::all_of(counts.begin(), counts.end(), [](std::uint64_t count) { return count == 0; })) return Status::Ok();
-  LZY_RETURN_IF_ERROR(FindShared());
-  bool in_ring = shared_ == nullptr && RingExchange::IsShorter(counts);
-  if (in_ring) {
-    LZY_RETURN_IF_ERROR(FindGroups());
-    in_ring = groups_.size() > 1;
-  }
+  LZY_RETURN_IF_ERROR(AgreeOnExchange());
   Status status;
   if (shared_ != nullptr) {
     shared_->ReduceScatterXor(send, receive, counts);
-  } else if (in_ring) {
-    status = Exchange(RingExchange(comm_, rank_, counts, max_transfer_), send, receive);
   } else {
-    status = Exchange(PairwiseExchange(comm_, rank_, counts, max_transfer_), send, receive);
+    status = ExchangeBy(plan_ ? plan_->WayFor(counts) : *agreed_way_, send, receive, counts);
   }
   const std::uint64_t got = counts[static_cast<std::size_t>(rank_)] * sizeof(std::uint64_t);
   // So tests can damage sums as if a message had been damaged.
-  link_->Arrived(validated::Part::kSum, rank_, {reinterpret_cast<std::uint8_t*>(receive), got});
+  link_->Arrived(validated::MessagePart::kSum, rank_, {reinterpret_cast<std::uint8_t*>(receive), got});
   return status;
+}
+
+Status Mpi::ExchangeBy(ExchangeWay way, const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) {
+  if (way == ExchangeWay::kPairwise || (way == ExchangeWay::kRing && size_ > RingExchange::kMostRanks)) {
+    return Exchange(PairwiseExchange(comm_, rank_, counts, max_transfer_), send, receive);
+  }
+  if (way == ExchangeWay::kRing) return Exchange(RingExchange(comm_, rank_, counts, max_transfer_), send, receive);
+  return Exchange(ReduceExchange(comm_, rank_, counts, max_transfer_), send, receive);
 }
 
 template <class Way>
@@ -400,24 +414,52 @@ Status Mpi::Exchange(const Way& exchange, const std::uint64_t* send, std::uint64
 }
 
 // Not before it is needed: many communicators only ever agree on something.
-Status Mpi::FindShared() {
-  if (sought_shared_) return Status::Ok();
+Status Mpi::AgreeOnExchange() {
+  if (agreed_way_) return Status::Ok();
   // Some MPI calls of a peer need this process to call MPI before they return. A probe does that and receives
   // nothing.
   const auto make_progress = [this] {
     int found = 0;
     PMPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &found, MPI_STATUS_IGNORE);
   };
-  LZY_ASSIGN_OR_RETURN(shared_, SharedExchange::Make(*this, make_progress));
-  sought_shared_ = true;
+  ExchangeWay way = way_;
+  LZY_ASSIGN_OR_RETURN(shared_, SharedExchange::Make(*this, way, make_progress));
+  if (shared_ == nullptr && (way == ExchangeWay::kAuto || way == ExchangeWay::kShared)) {
+    LZY_RETURN_IF_ERROR(FindGroups());
+    LZY_ASSIGN_OR_RETURN(plan_, AgreeOnPlan(*this, Place()));
+  }
+  agreed_way_ = way;
   return Status::Ok();
 }
 
-// Inherits the size of pieces, the node and the topology. Groups and costs are found anew if they are needed.
+// Some MPI libraries have pages of text for a version; the first of them is enough.
+ExchangePlace Mpi::Place() const {
+  ExchangePlace place;
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (PMPI_Get_library_version(text.data(), &length) == MPI_SUCCESS) place.mpi.assign(text.data(), static_cast<std::size_t>(length));
+  place.ranks = static_cast<std::uint64_t>(size_);
+  place.nodes = groups_.size();
+  for (const auto& group : groups_) place.most_on_node = std::max<std::uint64_t>(place.most_on_node, group.size());
+  return place;
+}
+
+// Without `again`, a communicator that has made no exchange makes none for the measurement. All ranks know this alike.
+Status Mpi::MeasureExchange(double seconds, bool again) {
+  if (size_ == 1 || (!agreed_way_ && !again)) return Status::Ok();
+  LZY_RETURN_IF_ERROR(AgreeOnExchange());
+  if (!plan_ || (plan_->done && !again)) return Status::Ok();
+  const RunWay run = [this](ExchangeWay way, const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) {
+    return ExchangeBy(way, send, receive, counts);
+  };
+  return lzy::MeasureExchange(*this, Place(), seconds, again, run, *plan_);
+}
+
+// Inherits the size of pieces, the node, the topology and the way of exchanges. Groups and costs are found anew if they are needed.
 Result<std::unique_ptr<Communicator>> Mpi::Split(int color) {
   MPI_Comm part = MPI_COMM_NULL;
   LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, rank_, &part), "MPI_Comm_split"));
-  return Adopt(part, max_transfer_, node_, topology_);
+  return Adopt(part, max_transfer_, node_, topology_, way_);
 }
 
 }  // namespace
@@ -432,7 +474,7 @@ Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64
   MPI_Comm own = MPI_COMM_NULL;
   LZY_RETURN_IF_ERROR(CopyComm(comm, own));
   // MPI_Bcast, until SetTopology says something else.
-  return Mpi::Adopt(own, max_transfer, node, {Topology::kBcast, {}});
+  return Mpi::Adopt(own, max_transfer, node, {Topology::kBcast, {}}, ExchangeWay::kAuto);
 }
 
 }  // namespace lzy

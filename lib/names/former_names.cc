@@ -48,7 +48,7 @@ std::vector<FormerName> LeftBehind(FileSystem& fs, const std::string& data_path,
     const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
     if (!peek.ok() || !peek->committed || !loaded.ok() || !HasSizeAndTime(stat, peek->stamp)) continue;
     const auto place = fs.Stat(path, /*follow=*/false);
-    const bool moved = !beside && MayBe(stat, peek->stamp) && place.ok() && place->device == stat.device;
+    const bool moved = !beside && MayBe(stat, peek->stamp) && place.ok() && place->file_system == stat.file_system;
     if (!moved && !IsMostlyAs(fs, data_path, **loaded, key)) continue;
     if (IsStillThere(fs, OwnerOf(path), data_path, peek->stamp, **loaded, key)) continue;
     std::string name = NameAtCommit(path, *peek, beside);
@@ -77,7 +77,7 @@ std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path
     // Numbers of inodes mean something on one file system only.
     for (const std::string& path : fs.Memo<Surroundings>().InReachFor(fs, stat.inode, RealDirectory(fs, directory))) {
       const auto place = fs.Stat(path, /*follow=*/false);
-      if (place.ok() && place->device == stat.device) sidecars.push_back(path);
+      if (place.ok() && place->file_system == stat.file_system) sidecars.push_back(path);
     }
   }
   std::vector<FormerName> names;
@@ -88,7 +88,7 @@ std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path
     if (!peek.ok() || !peek->committed || !MayBe(stat, peek->stamp) || !HasSizeAndTime(stat, peek->stamp)) continue;
     // A hard link; but the sidecar of this name may have been set aside.
     const auto owner = fs.Stat(OwnerOf(path), /*follow=*/false);
-    const bool linked = owner.ok() && owner->inode == stat.inode && owner->device == stat.device;
+    const bool linked = owner.ok() && owner->inode == stat.inode && owner->file_system == stat.file_system;
     if (linked && RealPathOf(fs, OwnerOf(path)) != RealPathOf(fs, data_path)) continue;
     std::string name = NameAtCommit(path, *peek, i < beside);
     names.push_back({path, std::move(*peek), std::move(name)});

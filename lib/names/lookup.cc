@@ -208,7 +208,7 @@ std::string Directory::FindSidecarOf(const std::string& name) {
   if (!has_own && looks_new) return "";
   if (peek != nullptr && Claims(*data, own, *peek)) return own;
   // Without births, no other sidecar can be recognised as this file's, so a look would find none.
-  const bool may_be_renamed = TellsFilesApart(data->birth_ns);
+  const bool may_be_renamed = BirthIdentifiesFile(data->birth_ns);
   if (may_be_renamed && !Around().status().ok()) return has_own ? own : "";
   if (may_be_renamed && !looks_new) {
     // Several sidecars may claim one inode. A stamp wins at once; among the others, the latest commit wins.
@@ -301,7 +301,7 @@ std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
     const auto owner = DataPathOf(sidecar);
     // A sidecar with a temporary name that was never committed is being made at this moment.
     if (!peek.ok() || (!peek->committed && !owner) || HomeByStamp(sidecar)) return std::nullopt;
-    if (!TellsFilesApart(peek->stamp.birth_ns)) return std::nullopt;
+    if (!BirthIdentifiesFile(peek->stamp.birth_ns)) return std::nullopt;
     // The file of the sidecar's own name contradicts if it took the place of a member that was moved away.
     const auto namesake = owner ? StatOf(*owner) : std::nullopt;
     if (namesake && IsClaimed(sidecar, *peek)) return std::nullopt;
@@ -333,7 +333,7 @@ std::optional<std::string> Directory::HomeByStamp(const std::string& sidecar) {
       const auto namesake = StatOf(*owner);  // it may be gone since IsClaimed
       return namesake && HasSizeAndTime(*namesake, peek->stamp) ? owner : std::nullopt;
     }
-    if (!TellsFilesApart(peek->stamp.birth_ns)) return std::nullopt;
+    if (!BirthIdentifiesFile(peek->stamp.birth_ns)) return std::nullopt;
     for (const std::string& name : FilesOf(peek->stamp.inode)) {
       const auto file = StatOf(name);
       if (!file || !IsStamped(*file, peek->stamp)) continue;
@@ -363,7 +363,7 @@ std::optional<std::string> Directory::HomeByContent(const std::string& sidecar) 
     return name;
   };
   // The file may have been renamed over a file of equal size and mtime. Then, by its stamp, it has the sidecar of that file.
-  const auto same_inode = TellsFilesApart(peek->stamp.birth_ns) ? FilesOf(peek->stamp.inode) : std::vector<std::string>();
+  const auto same_inode = BirthIdentifiesFile(peek->stamp.birth_ns) ? FilesOf(peek->stamp.inode) : std::vector<std::string>();
   for (const std::string& name : same_inode) {
     const auto file = StatOf(name);
     if (file && IsStamped(*file, peek->stamp) && !IsExchanged(name, sidecar, *peek) && holds(name)) return remember(name);
@@ -388,7 +388,7 @@ std::optional<std::string> Directory::HomeByContent(const std::string& sidecar) 
 std::vector<std::string> Directory::LeftBy(const std::string& sidecar) {
   const auto& peek = PeekAt(sidecar);
   std::vector<std::string> left;
-  if (!peek.ok() || !peek->committed || peek->kind == DatasetKind::kSet || TellsFilesApart(peek->stamp.birth_ns)) return left;
+  if (!peek.ok() || !peek->committed || peek->kind == DatasetKind::kSet || BirthIdentifiesFile(peek->stamp.birth_ns)) return left;
   for (const std::string& name : FilesOf(peek->stamp.inode)) {
     const auto file = StatOf(name);
     if (file && HasSizeAndTime(*file, peek->stamp) && SidecarOf(name).empty()) left.push_back(name);

@@ -28,7 +28,7 @@ bool SameFile(const FileStat& a, const FileStat& b) {
 // when the directory had not changed for a while; then its times show any change.
 bool StoodStill(const Result<FileStat>& before, const Result<FileStat>& after, std::int64_t began_ns) {
   return before.ok() && after.ok() && before->ctime_ns != 0 && before->ctime_ns < began_ns - kSettledNs &&
-         before->mtime_ns < began_ns - kSettledNs && before->device == after->device && SameFile(*before, *after);
+         before->mtime_ns < began_ns - kSettledNs && before->file_system == after->file_system && SameFile(*before, *after);
 }
 
 // True if a process is renaming sidecars (dataset/rehome). One that is being renamed may not be in the list.
@@ -55,7 +55,7 @@ struct Neighbours::Kept {
     if (!is_new) return at->second;
     order.push_back(directory);
     if (stat.ok() && stat->inode != 0) {
-      auto& same = by_identity[{stat->device, stat->inode, stat->birth_ns}];
+      auto& same = by_identity[{stat->file_system, stat->inode, stat->birth_ns}];
       at->second = same.lock();
       if (!at->second) same = at->second = std::make_shared<Place>();
     } else {
@@ -70,7 +70,7 @@ struct Neighbours::Kept {
     return found;
   }
 
-  using Identity = std::tuple<std::uint64_t, std::uint64_t, std::int64_t>;  // device, inode, time of birth
+  using Identity = std::tuple<std::uint64_t, std::uint64_t, std::int64_t>;  // file system, inode, time of birth
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Place>> places;
   std::map<Identity, std::weak_ptr<Place>> by_identity;

@@ -85,13 +85,13 @@ Result<Head> ReadHead(FileSystem& fs, File& file) {
 
 }  // namespace
 
-bool TellsFilesApart(std::int64_t birth_ns) {
+bool BirthIdentifiesFile(std::int64_t birth_ns) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   return birth_ns % kSecond != 0;
 }
 
 bool IsSameFile(const FileStat& file, const Stamp& stamp) {
-  return file.inode == stamp.inode && file.birth_ns == stamp.birth_ns && TellsFilesApart(file.birth_ns);
+  return file.inode == stamp.inode && file.birth_ns == stamp.birth_ns && BirthIdentifiesFile(file.birth_ns);
 }
 
 bool HasSizeAndTime(const FileStat& file, const Stamp& stamp) {
@@ -105,7 +105,7 @@ bool MayBe(const FileStat& file, const Stamp& stamp) {
 
 void SetIdentity(Stamp& stamp, const FileStat& file) {
   stamp.inode = file.inode;
-  stamp.device = file.device;
+  stamp.file_system = file.file_system;
   stamp.birth_ns = file.birth_ns;
 }
 

@@ -45,17 +45,17 @@ Result<PeekedSet> PeekSet(FileSystem& fs, const std::string& path);
 
 /// True if a time of birth can prove that a file is the same: it is known, and not in whole seconds. If it cannot (most
 /// network file systems and FUSE), no stamp finds a file of another name, so callers need not search.
-bool TellsFilesApart(std::int64_t birth_ns);
+bool BirthIdentifiesFile(std::int64_t birth_ns);
 /// True if `stamp` was taken of `file`, even if it was written since: inode and time of birth are known and equal. An inode
 /// alone proves nothing, because file systems reuse inodes. A birth in whole seconds proves nothing, because many files are
-/// made within a second. The device number is not compared, because it changes from mount to mount.
+/// made within a second. The file system id is not compared, because it changes from mount to mount.
 bool IsSameFile(const FileStat& file, const Stamp& stamp);
 /// True if `file` may be the file of `stamp`: like IsSameFile, but births are compared only if both are known.
 bool MayBe(const FileStat& file, const Stamp& stamp);
 /// True if size and mtime are those of `stamp`: the file is as committed, or is a copy that kept its times, or by chance
 /// another file.
 bool HasSizeAndTime(const FileStat& file, const Stamp& stamp);
-/// Sets inode, device and time of birth of `stamp` to those of `file`. Size and mtime stay.
+/// Sets inode, file system and time of birth of `stamp` to those of `file`. Size and mtime stay.
 void SetIdentity(Stamp& stamp, const FileStat& file);
 
 }  // namespace lzy

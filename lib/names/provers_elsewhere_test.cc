@@ -65,7 +65,7 @@ TEST_F(ElsewhereTest, AFileIsKnownByTheSidecarThatItLeftInAnotherDirectory) {
   EXPECT_THAT(FormerNames("b/f", Within::kDirectory), IsEmpty());
   EXPECT_THAT(FormerNames("b/f", Within::kReach), ElementsAre("a/s.1"));
   // On another file system the number of an inode says nothing.
-  fs_.At("b/f").stat.device = 8;
+  fs_.At("b/f").stat.file_system = 8;
   EXPECT_THAT(FormerNames("b/f", Within::kReach), IsEmpty());
 }
 
@@ -88,7 +88,7 @@ class RottenElsewhereTest : public ElsewhereTest {
 
 TEST_F(RottenElsewhereTest, AMovedFileIsKnownByItsInodeOrByHalfOfItsBlocks) {
   EXPECT_EQ(RottenAs(fs_, "b/f", nullptr), "a/s.1");
-  fs_.At("b/f").stat.device = 8;
+  fs_.At("b/f").stat.file_system = 8;
   EXPECT_EQ(RottenAs(fs_, "b/f", nullptr), "a/s.1");
   fs_.At("b/f").bytes[100] ^= 1;
   EXPECT_EQ(RottenAs(fs_, "b/f", nullptr), std::nullopt);

@@ -254,7 +254,7 @@ std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, con
     renamed[other->rank].push_back(directory.PathOf(*name));
     const auto stat = fs_.Stat(directory.PathOf(*name));
     const bool copied = stat.ok() && HasSizeAndTime(*stat, other->stamp);
-    const bool is_same = stat.ok() && (IsSameFile(*stat, other->stamp) || (copied && !TellsFilesApart(other->stamp.birth_ns)));
+    const bool is_same = stat.ok() && (IsSameFile(*stat, other->stamp) || (copied && !BirthIdentifiesFile(other->stamp.birth_ns)));
     same += is_same ? 1 : 0;
     likely += is_same || copied ? 1 : 0;
   }
@@ -395,7 +395,7 @@ std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, const
 }
 
 // The commands in this message overwrite nothing.
-Status Survey::TellStray(const Member& member, const std::string& home) {
+Status Survey::DescribeStray(const Member& member, const std::string& home) {
   const std::string there = ExpandPattern(home, member.peek->rank), sidecar = SidecarOf(member.path);
   const auto own = SidecarPath(there);
   const bool present = fs_.Stat(member.path).ok();
@@ -454,7 +454,7 @@ void Survey::DropStrays() {
   }
   for (const auto& [pattern, home] : strays) {
     for (const auto& [rank, member] : SeenOf(pattern)) {
-      if (member.peek) troubles_.push_back(TellStray(member, home));
+      if (member.peek) troubles_.push_back(DescribeStray(member, home));
       AddToReach(fs_, DirectoryOf(member.path));  // the report on the set says where they are
     }
     found_.erase(pattern);

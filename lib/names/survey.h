@@ -145,7 +145,7 @@ class Survey {
   /// The pattern in another directory that has more members of the commit of `stray`; nullopt if there is none.
   std::optional<std::string> HomeOfStray(const std::string& pattern, const Peek& stray);
   /// The message about a member of a set that is at `home`.
-  Status TellStray(const Member& member, const std::string& home);
+  Status DescribeStray(const Member& member, const std::string& home);
   /// Adds hints about members that exchanged their names.
   void HintAtSwaps(DatasetRef& dataset);
 

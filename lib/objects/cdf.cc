@@ -58,7 +58,7 @@ class Parser {
     return ok_;
   }
 
-  void Tell(MapSink& sink) const;
+  void Fill(MapSink& sink) const;
 
  private:
   void ReadVariable() {
@@ -168,7 +168,7 @@ class Parser {
   std::vector<Variable> variables_;
 };
 
-void Parser::Tell(MapSink& sink) const {
+void Parser::Fill(MapSink& sink) const {
   sink.SetFormat("cdf");
   const std::uint32_t header = sink.AddObject("/");
   // The header, up to the entries of variables. Includes a part that could not be parsed, if its beginning is known.
@@ -225,7 +225,7 @@ bool IsCdf(ByteSpan head) {
 bool MapCdf(const ObjectSource& source, bool trust, MapSink& sink) {
   Parser parser(source, trust);
   const bool whole = parser.Header();
-  parser.Tell(sink);
+  parser.Fill(sink);
   return whole;
 }
 

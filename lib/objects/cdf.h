@@ -3,7 +3,7 @@
 // the NetCDF User's Guide, "NetCDF Classic Format Specification", and in PnetCDF's "CDF-5 file format specification".
 
 #include "objects/object_map.h"
-#include "objects/source.h"
+#include "objects/object_source.h"
 
 namespace lzy {
 

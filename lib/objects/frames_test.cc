@@ -15,7 +15,7 @@ using ::testing::SizeIs;
 using Bytes = std::vector<std::uint8_t>;
 
 // What a parser tells of a file with a group and a dataset.
-void Tell(MapSink& sink) {
+void Fill(MapSink& sink) {
   sink.SetFormat("netcdf4");
   const auto group = sink.AddObject("/g"), data = sink.AddObject("/g/T");
   sink.AddExtent({.begin = 0, .length = 100, .object = group});
@@ -23,7 +23,7 @@ void Tell(MapSink& sink) {
   sink.AddExtent({.begin = 100, .length = 4000, .object = data, .raw = true});
 }
 
-Bytes Written(const std::vector<Interval>& wanted, const std::function<void(FrameWriter&)>& tell = Tell) {
+Bytes Written(const std::vector<Interval>& wanted, const std::function<void(FrameWriter&)>& tell = Fill) {
   Bytes out;
   FrameWriter writer(wanted, [&](ByteSpan frame) { out.insert(out.end(), frame.begin(), frame.end()); });
   tell(writer);

@@ -33,7 +33,7 @@ constexpr std::uint64_t kMostHashes = kMostBytes / sizeof(Hash);
 // The least number of concurrent calls for hashes: a waiting thread needs no core.
 constexpr unsigned kLeastAsking = 4;
 
-enum class FileCallKind : std::uint8_t { kStat, kList, kReadLink, kRealPath, kOpen, kStatOpen, kRead, kReadFromDevice, kNextData, kSync, kHash, kClose };
+enum class FileCallKind : std::uint8_t { kStat, kList, kReadLink, kRealPath, kOpen, kStatOpen, kRead, kReadUncached, kNextData, kSync, kHash, kClose };
 
 struct FileCall {
   FileCallKind kind = FileCallKind::kStat;
@@ -41,7 +41,7 @@ struct FileCall {
   bool follow = true;        ///< kStat, kOpen
   std::uint64_t handle = 0;  ///< of the others
   std::uint64_t first = 0;   ///< offset; kList: number of a name; kHash: of a block
-  std::uint64_t count = 0;   ///< kRead, kReadFromDevice: bytes; kHash: blocks
+  std::uint64_t count = 0;   ///< kRead, kReadUncached: bytes; kHash: blocks
   BlockHashing hashing = {};
   LZY_FIELDS(kind, path, follow, handle, first, count, hashing)
 };
@@ -72,7 +72,7 @@ Status HashHere(File& file, const BlockHashing& how, const LeafKey* key, std::ui
   buffer.Reserve(end - begin);
   const auto read = [&](std::uint64_t from, std::uint64_t until) {
     const MutableByteSpan bytes(buffer.data(), until - from);
-    return how.from_device ? file.ReadAtFromDevice(from, bytes) : file.ReadAt(from, bytes);
+    return how.uncached ? file.ReadAtUncached(from, bytes) : file.ReadAt(from, bytes);
   };
   const auto got = read(begin, end);
   if (got.ok()) {
@@ -165,10 +165,10 @@ class FileServer {
         return Status::Ok();
       }
       case FileCallKind::kRead:
-      case FileCallKind::kReadFromDevice: {
+      case FileCallKind::kReadUncached: {
         if (asked.count > kMostBytes) return {Code::kInternal, fmt::format("{} bytes are too many for one call", asked.count)};
         const MutableByteSpan to = answer.first(asked.count);
-        LZY_ASSIGN_OR_RETURN(bytes, asked.kind == FileCallKind::kRead ? file->ReadAt(asked.first, to) : file->ReadAtFromDevice(asked.first, to));
+        LZY_ASSIGN_OR_RETURN(bytes, asked.kind == FileCallKind::kRead ? file->ReadAt(asked.first, to) : file->ReadAtUncached(asked.first, to));
         return Status::Ok();
       }
       case FileCallKind::kNextData:
@@ -219,7 +219,7 @@ class Asker {
                          lzy::Ask(caller_, rank_, call, path, NotBrought, {buffer.data(), kMostAnswer}, facts));
     LZY_RETURN_IF_ERROR(facts.status);
     if (bytes != nullptr) *bytes = {buffer.data(), length};
-    facts.stat.device = Foreign(facts.stat.device);
+    facts.stat.file_system = Foreign(facts.stat.file_system);
     return facts;
   }
   // Does not wait for the answer.
@@ -232,8 +232,8 @@ class Asker {
   }
 
  private:
-  // Linux has device numbers of 32 bits.
-  std::uint64_t Foreign(std::uint64_t device) const { return device ^ (static_cast<std::uint64_t>(rank_) + 1) << 33; }
+  // Linux has file system ids of 32 bits.
+  std::uint64_t Foreign(std::uint64_t file_system) const { return file_system ^ (static_cast<std::uint64_t>(rank_) + 1) << 33; }
 
   Caller& caller_;
   const int rank_;
@@ -245,8 +245,8 @@ class RemoteFile final : public ReadOnlyFile {
   ~RemoteFile() override { asker_.Close(handle_); }
 
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override { return Read(FileCallKind::kRead, offset, to); }
-  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override {
-    return Read(FileCallKind::kReadFromDevice, offset, to);
+  Result<std::size_t> ReadAtUncached(std::uint64_t offset, MutableByteSpan to) override {
+    return Read(FileCallKind::kReadUncached, offset, to);
   }
   Result<FileStat> Stat() override {
     LZY_ASSIGN_OR_RETURN(const CallFacts facts, Ask({.kind = FileCallKind::kStatOpen}));

@@ -1,7 +1,7 @@
 #pragma once
 // Reads files that only other ranks see, through calls (comm/calls.h; docs/design/repair.md §9, "Files of other ranks").
 //
-// diff/ uses it to compare copies on two nodes, and mend/ to read blocks of a replica on another node. While all ranks are
+// diff/ uses it to compare copies on two nodes, and repair/ to read blocks of a replica on another node. While all ranks are
 // in WithRemoteFiles, each answers calls about its own files, and a rank uses the files of another rank as a FileSystem.
 // Only bytes that are read are transferred. Bytes that only need to be compared are hashed on their own rank (HashBlocks).
 //
@@ -24,7 +24,7 @@ namespace lzy {
 /// otherwise. Collective over context.comm; returns what RunWithCalls does.
 Status WithRemoteFiles(const Context& context, const std::function<void(Caller&)>& work);
 
-/// The files of rank `rank`, with its paths and its working directory. Read-only: changes are refused. Device numbers
+/// The files of rank `rank`, with its paths and its working directory. Read-only: changes are refused. File system ids
 /// differ from those of all files on this rank, so that no file is mistaken for a local one. Errors of the communication
 /// are kIo, never kCorrupt. `caller` must outlive the result and its files.
 std::unique_ptr<FileSystem> FilesOf(Caller& caller, int rank);
@@ -34,8 +34,8 @@ struct BlockHashing {
   std::uint64_t block_size = 0;  ///< at most kMaxBlockSize
   std::uint64_t size = 0;        ///< bytes of the file that count: the last block may be short
   bool keyed = false;            ///< leaves made with the key of option `key`, if there is one
-  bool from_device = false;      ///< read past the page cache
-  LZY_FIELDS(block_size, size, keyed, from_device)
+  bool uncached = false;         ///< read past the page cache
+  LZY_FIELDS(block_size, size, keyed, uncached)
 };
 
 /// Hashes (data leaves) of blocks [first, first + count) of `file`. A file of another rank is hashed there, and only the

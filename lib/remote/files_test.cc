@@ -40,7 +40,7 @@ TEST_F(RemoteFilesTest, ReadsWhatIsThere) {
   AsRank0(local, [&](FileSystem& theirs) {
     const FileStat here = local.Stat(scratch / "f", true).value(), there = theirs.Stat(scratch / "f", true).value();
     EXPECT_EQ(std::tuple(there.size, there.inode, there.mtime_ns, there.mode), std::tuple(here.size, here.inode, here.mtime_ns, here.mode));
-    EXPECT_NE(there.device, here.device) << "a file of another rank must not look like one of this rank";
+    EXPECT_NE(there.file_system, here.file_system) << "a file of another rank must not look like one of this rank";
     EXPECT_EQ(theirs.Stat(scratch / "link", false)->type, FileStat::Type::kOther);
     EXPECT_EQ(theirs.ReadLink(scratch / "link").value(), "f");
     EXPECT_EQ(theirs.RealPath(scratch / "link").value(), local.RealPath(scratch / "link").value());
@@ -55,7 +55,7 @@ TEST_F(RemoteFilesTest, ReadsWhatIsThere) {
     all.resize(bytes.size());
     EXPECT_EQ(all, bytes);
     Bytes part(1000);
-    EXPECT_EQ(file->ReadAtFromDevice(1'234'567, part).value(), part.size());
+    EXPECT_EQ(file->ReadAtUncached(1'234'567, part).value(), part.size());
     EXPECT_TRUE(std::equal(part.begin(), part.end(), bytes.begin() + 1'234'567));
     EXPECT_EQ(file->ReadAt(bytes.size() + 5, part).value(), 0U);
   });

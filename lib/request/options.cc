@@ -216,6 +216,14 @@ const Row kTable[] = {
         return choice.has_value();
       },
       [](const Options& o) { return TopologyText(o.topology); }}},
+    {{"exchange", "WAY", "how parity is added up among processes (default auto: shared memory on a node, else the fastest known way)",
+      "auto, mpi, pairwise, ring or shared", "auto mpi pairwise ring shared"},
+     {[](Options& o, const std::string& v) {
+        const auto way = ParseExchangeWay(v);
+        if (way) o.exchange = *way;
+        return way.has_value();
+      },
+      [](const Options& o) { return std::string(ExchangeWayName(o.exchange)); }}},
     {{"set-sync", "on|off", "MPI_File_sync of the members of a set commits, too (default off)", "on or off", "on off"},
      kSwitch<&Options::set_sync>},
     {{"timeout", "SECONDS", "how long to wait for missing ranks of a set before naming them (default 60)",

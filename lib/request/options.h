@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "base/exchange_way.h"
 #include "base/status.h"
 #include "base/topology.h"
 #include "geometry/layout.h"
@@ -52,6 +53,8 @@ struct Options {
   std::string domain;
   /// Topology of broadcasts. If ranks have different ones, that of the root counts.
   TopologyChoice topology;
+  /// How parity is added up among ranks. If ranks have different ways, that of rank 0 counts.
+  ExchangeWay exchange = ExchangeWay::kAuto;
   bool summary = false;
   bool heal = false;
   /// Small files get sidecars of the compact form (docs/format.md §14). Not an option for users: tests of the ordinary

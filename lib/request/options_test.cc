@@ -32,8 +32,8 @@ TEST(OptionTable, HasEveryDocumentedOption) {
     EXPECT_STRNE(spec.accepts, "");
   }
   EXPECT_THAT(names, ElementsAre("parity", "group", "block-size", "stripe", "set", "drain", "include", "exclude", "device-dirs",
-                                 "on-error", "memory", "threads", "capture", "verify-reads", "verify-writes", "domain", "topology", "set-sync",
-                                 "timeout", "report", "catalog", "key", "heal", "summary", "log"));
+                                 "on-error", "memory", "threads", "capture", "verify-reads", "verify-writes", "domain", "topology", "exchange",
+                                 "set-sync", "timeout", "report", "catalog", "key", "heal", "summary", "log"));
 }
 
 // Shells complete them, so each must be accepted, and the message of an option must name it.
@@ -59,6 +59,7 @@ TEST(OptionTable, HasTheDocumentedDefaults) {
   EXPECT_THAT(options.set, IsEmpty());
   EXPECT_EQ(options.topology.topology, Topology::kAuto);
   EXPECT_FALSE(options.topology.costs);
+  EXPECT_EQ(options.exchange, ExchangeWay::kAuto);
   EXPECT_FALSE(options.fail_on_error);
   EXPECT_EQ(options.memory, 268435456u);
   EXPECT_EQ(options.timeout_seconds, 60u);
@@ -116,7 +117,8 @@ TEST(OptionText, IsAcceptedBySetOption) {
       {"stripe", "1G"},       {"stripe", "servers"}, {"set", "a.%r:b.%r"}, {"drain", "a.%r=b.%r:c=d"}, {"include", "*.h5:x"}, {"exclude", "*.tmp"},
       {"device-dirs", "/a"},  {"on-error", "fail"}, {"memory", "100000"},  {"memory", "2T"},
       {"threads", "5"},       {"timeout", "9"},     {"report", "r.json"}, {"catalog", "c.sqlite"},  {"log", "debug"},
-      {"verify-reads", "on"}, {"domain", "r 1"},  {"topology", "daisy"}, {"topology", "auto:1.5:0.25:24000"}, {"set-sync", "on"},   {"summary", "on"},     {"verify-writes", "on"}};
+      {"verify-reads", "on"}, {"domain", "r 1"},  {"topology", "daisy"}, {"topology", "auto:1.5:0.25:24000"}, {"exchange", "ring"},
+      {"set-sync", "on"},     {"summary", "on"},     {"verify-writes", "on"}};
   for (const auto& [name, value] : values) EXPECT_EQ(OptionText(With(name, value), name), value) << name;
   EXPECT_EQ(OptionText(Options(), "summary"), "off");
   EXPECT_EQ(OptionText(Options(), "set"), "");
@@ -169,6 +171,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadValue{"verify-reads", "maybe", "on or off"}, BadValue{"set-sync", "ON!", "on or off"},
                       BadValue{"topology", "ring", "auto, bcast, pipelined, daisy, hierarchical or hypercube"},
                       BadValue{"topology", "auto:1:1:0", "auto:LATENCY:GAP:BANDWIDTH"},
+                      BadValue{"exchange", "pairs", "auto, mpi, pairwise, ring or shared"},
                       BadValue{"timeout", "0", "at least 1"}, BadValue{"timeout", "1m", "seconds"},
                       BadValue{"log", "loud", "error, warn, info or debug"}));
 

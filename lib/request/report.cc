@@ -102,8 +102,8 @@ int ExitCodeOf(const DatasetReport& report) {
     case DatasetState::kRestored:
       return kIntact;
     case DatasetState::kDamaged: {
-      const bool mended = !report.damage.empty() && std::ranges::all_of(report.damage, &Damage::repaired);
-      return mended ? kIntact : kDamaged;
+      const bool repaired = !report.damage.empty() && std::ranges::all_of(report.damage, &Damage::repaired);
+      return repaired ? kIntact : kDamaged;
     }
     case DatasetState::kUnrepairable:
       return kBeyondRepair;

@@ -1,7 +1,7 @@
 #pragma once
 // The result of an operation on a dataset: the data behind messages, JSON and exit codes (docs/reference/tools.md).
 //
-// Every engine call returns one DatasetReport. judge/ fills in the damage, mend/ and commit/ their results; tools, hooks
+// Every engine call returns one DatasetReport. judge/ fills in the damage, repair/ and commit/ their results; tools, hooks
 // and the C API only print it. A report is the same on all ranks of the call. It is sent between ranks as a record
 // (engine/side_by_side), so every field that a tool prints must be in LZY_FIELDS.
 //
@@ -70,7 +70,7 @@ struct Damage {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
   DamageCause cause = DamageCause::kHash;
-  bool transient = false;     ///< a second read from the device was right
+  bool transient = false;     ///< a second read past the page cache was right
   bool repaired = false;
   bool beyond_repair = false; ///< one of its rows has lost more blocks than parity can rebuild
   std::vector<DamagedObject> objects = {};  ///< objects in the range, filled in by objects/name.h
@@ -80,7 +80,7 @@ struct Damage {
              domain)
 };
 
-/// True if the block is damaged on the device. False for an edit, for a block that was wrong only in the first read, and
+/// True if the block is damaged in storage. False for an edit, for a block that was wrong only in the first read, and
 /// for a block on another node.
 inline bool IsLastingDamage(const Damage& damage) {
   return !damage.transient && !IsEdit(damage.cause) && damage.cause != DamageCause::kNotVisible;

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes that a program wrote and option verify-writes could not compare with the device, by reason.
+// Bytes that a program wrote and option verify-writes could not compare with the storage, by reason.
 
 #include <array>
 #include <cstddef>

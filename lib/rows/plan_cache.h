@@ -2,7 +2,7 @@
 // The plans of the row pipeline (rows/rows.h): which blocks of a row are read, and which are made from them.
 //
 // Making a plan inverts a matrix, which costs O(k^3) (erasure/codec.h). Rows with the same losses share one. encode/ and
-// mend/ ask a PlanCache for the plans of their rows, and pass runs of rows to the pipeline. Pure: no I/O, no MPI. Positions
+// repair/ ask a PlanCache for the plans of their rows, and pass runs of rows to the pipeline. Pure: no I/O, no MPI. Positions
 // are those of erasure/codec.h: [0, m) are parity, [m, n) are data.
 
 #include <cstdint>

@@ -16,7 +16,7 @@ Result<std::int64_t> FileSystemClock(File& file, bool past_cache) {
   const std::uint64_t at = before.size == 0 ? 0 : before.size - 1;
   std::uint8_t byte = 0;
   if (before.size > 0) {
-    LZY_ASSIGN_OR_RETURN(const std::size_t got, past_cache ? file.ReadAtFromDevice(at, {&byte, 1}) : file.ReadAt(at, {&byte, 1}));
+    LZY_ASSIGN_OR_RETURN(const std::size_t got, past_cache ? file.ReadAtUncached(at, {&byte, 1}) : file.ReadAt(at, {&byte, 1}));
     if (got != 1) return Status(Code::kCorrupt, fmt::format("{}: ends early: {} bytes expected at offset {}, {} there", file.path(), 1, at, got));
   }
   LZY_RETURN_IF_ERROR(file.WriteAt(at, {&byte, 1}));

@@ -79,7 +79,9 @@ Result<std::shared_ptr<File>> MakeOwnFile(FileSystem& fs, File& shared) {
   const Status named = NoThrow([&]() -> Status {
     LZY_RETURN_IF_ERROR(Fill(shared, stat, *copy));
     LZY_ASSIGN_OR_RETURN(const FileStat now, fs.Stat(path, /*follow=*/false));
-    if (now.inode != stat.inode || now.device != stat.device) return {Code::kBusy, fmt::format("{}: another file has this name now", path)};
+    if (now.inode != stat.inode || now.file_system != stat.file_system) {
+      return {Code::kBusy, fmt::format("{}: another file has this name now", path)};
+    }
     return fs.Rename(temporary, path);
   });
   if (!named.ok()) {

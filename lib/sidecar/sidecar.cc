@@ -255,7 +255,7 @@ Status Sidecar::WriteIntentPages() {
   return Status::Ok();
 }
 
-// The new generation voids the old intent. If the generation stayed (copies were healed), the intent still stands.
+// The new generation voids the old intent. If the generation stayed (copies were repaired), the intent still stands.
 void Sidecar::Adopt(SidecarContents contents) {
   contents_ = std::move(contents);
   ReadPagesFrom(0, contents_);
@@ -270,7 +270,7 @@ void Sidecar::Adopt(SidecarContents contents) {
 }
 
 // Three cases. A further generation is a commit in two phases, one directly after the other. A fresh file has no contents
-// that must stay valid. The same generation again heals the copies: it changes no contents, so there is nothing to decide,
+// that must stay valid. The same generation again repairs the copies: it changes no contents, so there is nothing to decide,
 // and the order of WriteOtherCopies keeps one copy whole.
 Status Sidecar::WriteAll(SidecarContents next) {
   LZY_RETURN_IF_ERROR(Separate());
@@ -350,7 +350,7 @@ Status Sidecar::FinishPrepared() {
   prepared_.reset();
   if (next.superblock.kind == DatasetKind::kSet) LZY_RETURN_IF_ERROR(NoteDecision(next.superblock));
   LZY_RETURN_IF_ERROR(MakeCount(next));
-  // The new generation counts now. A later failure leaves fewer copies, which the next Load detects and can heal. So this
+  // The new generation counts now. A later failure leaves fewer copies, which the next Load detects and can repair. So this
   // is no error.
   const Status finished = NoThrow([&] { return FinishCopies(next); });
   next.superblock.state = SidecarState::kCommitted;
@@ -388,18 +388,18 @@ Intent NewIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges) {
 }
 
 Status Sidecar::SetIntent(Intent intent) {
-  LZY_RETURN_IF_ERROR(MendTorn());
+  LZY_RETURN_IF_ERROR(RepairTorn());
   intent.uuid = contents_.superblock.uuid;
   intent.generation = generation();
   return PutIntent(std::move(intent));
 }
 
-Status Sidecar::MendTorn() {
+Status Sidecar::RepairTorn() {
   return torn_ ? CompletePrepared() : Status::Ok();
 }
 
 Status Sidecar::ClearIntent() {
-  LZY_RETURN_IF_ERROR(MendTorn());
+  LZY_RETURN_IF_ERROR(RepairTorn());
   return PutIntent(std::nullopt);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // A sidecar file: loads it from its intact copies, creates it, updates it in place (docs/format.md §4, §8, §9).
 //
-// dataset/ loads sidecars under their lock, commit/ and mend/ write them, names/ and the hooks only read them. A Sidecar
+// dataset/ loads sidecars under their lock, commit/ and repair/ write them, names/ and the hooks only read them. A Sidecar
 // owns the open file, and so its lock, until it is destroyed. It handles only one file; dataset/roll_forward makes the
 // members of a set agree. All calls are local. Not thread-safe.
 //
@@ -135,10 +135,10 @@ class Sidecar {
   /// Whether the metadata of `next` fit into the copies. Larger metadata would overlap the parity.
   bool HasRoom(const SidecarContents& next) const;
   /// Commits a further generation in place, in one phase: Prepare and FinishPrepared. If it fails, the previous generation
-  /// and its intent still count (unless the device accepts no more writes, not even that of the old superblock). Not for
+  /// and its intent still count (unless the storage accepts no more writes, not even that of the old superblock). Not for
   /// the compact form, whose commits build a new file.
   ///
-  /// Also writes a fresh sidecar of either form. If `next` equals contents(), with the same generation, heals damaged
+  /// Also writes a fresh sidecar of either form. If `next` equals contents(), with the same generation, repairs damaged
   /// copies.
   Status WriteAll(SidecarContents next);
   /// Two-phase commit in place, for sets (docs/format.md §9), not for the compact form. After Prepare the generation is
@@ -203,7 +203,7 @@ class Sidecar {
   Status SyncFile();
   /// Completes a commit whose last page was torn. Call it before you write an intent: only the note in an intent page shows
   /// that this commit was decided.
-  Status MendTorn();
+  Status RepairTorn();
   /// Writes copy 0 again if it is damaged, then writes `contents` to all other copies, durably (WriteAll syncs a fresh
   /// file).
   Status WriteOtherCopies(SidecarContents& contents, SidecarState state);

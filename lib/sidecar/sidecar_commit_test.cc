@@ -286,7 +286,7 @@ TEST_F(SidecarTest, ACommitAfterABrokenOneIsAllOrNothingToo) {
   }
 }
 
-TEST_F(SidecarTest, HealingIsSafeWhereverItStops) {
+TEST_F(SidecarTest, RepairIsSafeWhereverItStops) {
   const SidecarContents contents = MakeContents(1, 300, 100, 1);
   Create(contents);
   const std::uint64_t spacing = (*Load())->contents().superblock.spacing;
@@ -294,7 +294,7 @@ TEST_F(SidecarTest, HealingIsSafeWhereverItStops) {
     Create(contents);
     std::fill_n(File().begin() + static_cast<std::ptrdiff_t>(lost * spacing), spacing, std::uint8_t{0});
     fs_.At(kPath).durable = File();
-    HealAtEveryCrash(contents, [](const Sidecar&, bool) {});
+    RepairAtEveryCrash(contents, [](const Sidecar&, bool) {});
   }
 }
 

@@ -158,7 +158,7 @@ TEST_F(CompactTest, AnyByteMayChangeAndAnyPageBeLost) {
       auto loaded = Load(OpenMode::kReadWrite);
       ASSERT_OK(loaded);
       EXPECT_TRUE(Same((*loaded)->contents(), contents)) << "page " << page;
-      // Healing brings back the copy, byte for byte. Parity is not its concern.
+      // Repair brings back the copy, byte for byte. Parity is not its concern.
       ASSERT_OK((*loaded)->WriteAll((*loaded)->contents()));
       EXPECT_TRUE((*Load())->damage().empty());
       const std::uint64_t parity = (*loaded)->ParityFileOffset(0);
@@ -234,7 +234,7 @@ TEST_F(CompactTest, AnIntentIsAppendedAndCutOff) {
       EXPECT_TRUE((*Load())->intent()) << "page " << torn;
       File() = set;
     }
-    // A second one replaces it; healing keeps it.
+    // A second one replaces it; repair keeps it.
     ASSERT_OK(sidecar->SetIntent(NewIntent(0, {{0, 1}})));
     ASSERT_OK(sidecar->WriteAll(sidecar->contents()));
     auto loaded = Load(OpenMode::kReadWrite);
@@ -271,7 +271,7 @@ TEST_F(CompactTest, ClearingAnIntentIsSafeWhereverItStops) {
       });
 }
 
-TEST_F(CompactTest, HealingIsSafeWhereverItStops) {
+TEST_F(CompactTest, RepairIsSafeWhereverItStops) {
   for (const std::uint32_t parity : {1u, 2u}) {
     const Shape shape{4096, 4096u * parity, parity};
     const SidecarContents contents = ContentsOf(shape);
@@ -279,7 +279,7 @@ TEST_F(CompactTest, HealingIsSafeWhereverItStops) {
       Create(shape);
       Fill(Loaded().PlaceOf(lost), 1500, 0);
       fs_.At(kPath).durable = File();
-      HealAtEveryCrash(contents, [&](const Sidecar& left, bool done) {
+      RepairAtEveryCrash(contents, [&](const Sidecar& left, bool done) {
         EXPECT_TRUE(!done || left.damage().empty());
         // Parity in the same page keeps its bytes.
         const ByteSpan kept = ByteSpan(File()).subspan(left.ParityFileOffset(0), shape.parity_size);

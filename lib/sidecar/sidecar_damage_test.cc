@@ -1,4 +1,4 @@
-// Damaged sidecars: flipped bytes, truncation, lost copies; and what healing makes of them.
+// Damaged sidecars: flipped bytes, truncation, lost copies; and what repair makes of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -153,7 +153,7 @@ TEST_F(SidecarTest, TheNewestCopyCounts) {
   }
 }
 
-TEST_F(SidecarTest, HealingRewritesTheDamagedCopy) {
+TEST_F(SidecarTest, RepairRewritesTheDamagedCopy) {
   for (std::uint32_t parity : {1u, 3u}) {
     const SidecarContents contents = MakeContents(5, 700, 300, parity);
     Create(contents);

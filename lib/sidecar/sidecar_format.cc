@@ -252,7 +252,7 @@ std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
   return std::move(out.bytes());
 }
 
-// Fields that differ between copies or that a healing may change are set to fixed values (docs/format.md §12, item 1).
+// Fields that differ between copies or that a repair may change are set to fixed values (docs/format.md §12, item 1).
 // The minor version is among them: a later lzy that writes the copies again must not break the seal.
 std::vector<std::uint8_t> SealedPartOf(const Superblock& superblock) {
   Superblock plain = superblock;

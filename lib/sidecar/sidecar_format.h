@@ -64,7 +64,7 @@ struct Stamp {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
   std::uint64_t inode = 0;
-  std::uint64_t device = 0;
+  std::uint64_t file_system = 0;
   std::int64_t birth_ns = 0;  ///< time at which the file was created; 0: unknown
   friend bool operator==(const Stamp&, const Stamp&) = default;
 };
@@ -139,7 +139,7 @@ struct Superblock {
 
   /// The fields that are contiguous in docs/format.md §4. The other fields are elsewhere in the page.
   LZY_FIELDS(uuid, generation, copy, copies, spacing, state, kind, placement, block_size, unit, parity, members, largest_group, rank,
-             commit_clock_ns, wall_time_ns, stamp.size, stamp.mtime_ns, stamp.inode, stamp.device, parity_size, parity_stride,
+             commit_clock_ns, wall_time_ns, stamp.size, stamp.mtime_ns, stamp.inode, stamp.file_system, parity_size, parity_stride,
              first_row, data_root, parity_root, dataset_root, info_hash)
   bool sealed() const { return key_id != KeyId{}; }
   /// Whether the parity is distributed over parts, one in each device directory.

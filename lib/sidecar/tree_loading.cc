@@ -91,7 +91,7 @@ Result<Tree> TreeResolver::Take() {
   return Tree::FromLevels(kind_, std::move(levels_), bytes_);
 }
 
-// Examines every copy, even if a page is known already, so that all damage is reported and healed. A page below an unknown
+// Examines every copy, even if a page is known already, so that all damage is reported and repaired. A page below an unknown
 // one cannot be proven, so it is unknown, too.
 void TreeResolver::ResolvePages(std::size_t level, std::uint64_t begin, std::uint64_t end,
                                 std::vector<bool>& copy_whole, std::vector<MetadataDamage>& damage) {

@@ -24,15 +24,15 @@ void Append(std::vector<BadBlocks>& list, const BadBlocks& run) {
 }
 
 // Reads from `offset` of the stream.
-Result<std::size_t> Read(const BlockStream& stream, std::uint64_t offset, bool from_device, MutableByteSpan to) {
-  return from_device ? stream.file->ReadAtFromDevice(stream.base + offset, to)
-                     : stream.file->ReadAt(stream.base + offset, to);
+Result<std::size_t> Read(const BlockStream& stream, std::uint64_t offset, bool uncached, MutableByteSpan to) {
+  return uncached ? stream.file->ReadAtUncached(stream.base + offset, to)
+                  : stream.file->ReadAt(stream.base + offset, to);
 }
 
-// Reads one block from the device. Returns its fault, or nothing if it was read. Returns an error only for failures that do
+// Reads one block past the page cache. Returns its fault, or nothing if it was read. Returns an error only for failures that do
 // not concern the block.
 Result<std::optional<BlockFault>> ReadBlock(const BlockStream& stream, const BlockPlace& place, MutableByteSpan to) {
-  const auto got = Read(stream, place.offset, /*from_device=*/true, to);
+  const auto got = Read(stream, place.offset, /*uncached=*/true, to);
   if (!got.ok()) {
     if (got.status().code() == Code::kUnreadable) return std::optional(BlockFault::kUnreadable);
     return got.status();
@@ -84,7 +84,7 @@ class Checker {
       std::uint64_t available = 0;
       bool run_readable = true;
       if (stream_.file != nullptr) {
-        const auto got = Read(stream_, head.offset, options_.from_device, span);
+        const auto got = Read(stream_, head.offset, options_.uncached, span);
         if (got.ok()) {
           available = *got;
         } else if (got.status().code() == Code::kUnreadable) {
@@ -144,7 +144,7 @@ class Checker {
       leaf = LeafOf(stream_, index, block);
       if (!held || leaf == expected) return Status::Ok();
     }
-    // The block is wrong, cut off or unreadable: read it once more, alone, from the device. Pages of this node may be older
+    // The block is wrong, cut off or unreadable: read it once more, alone, past the page cache. Pages of this node may be older
     // than what another node has written.
     LZY_RETURN_IF_ERROR(RefreshOnce());
     LZY_ASSIGN_OR_RETURN(const auto fault, ReadBlock(stream_, place, block));

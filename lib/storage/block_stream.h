@@ -1,7 +1,7 @@
 #pragma once
 // Reads a data file or a parity region as a sequence of blocks with hashes, and checks it against its leaves.
 //
-// judge/examine calls CheckBlocks for all of a dataset; mend/, encode/ and commit/ check single blocks with the functions
+// judge/examine calls CheckBlocks for all of a dataset; repair/, encode/ and commit/ check single blocks with the functions
 // at the end. Everything is local to one rank. Nothing here writes.
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct BadBlocks {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
   BlockFault fault = BlockFault::kHash;
-  /// The first read was wrong, but a second read from the device was right. No repair is needed.
+  /// The first read was wrong, but a second read past the page cache was right. No repair is needed.
   bool transient = false;
   /// No copy of the sidecar has the hashes of these blocks. If `fault` is kHash, they may be right. CheckBlocks never sets
   /// it.
@@ -61,7 +61,7 @@ struct BlockStream {
 /// Options and callbacks of CheckBlocks.
 struct CheckSettings {
   /// Read past the page cache from the start. If false, only blocks that differ are read again past the cache.
-  bool from_device = false;
+  bool uncached = false;
   unsigned threads = 1;
   /// Bytes read at a time, for each thread.
   std::uint64_t buffer_bytes = 4u << 20;
@@ -80,7 +80,7 @@ struct CheckResult {
 };
 
 /// Reads blocks [first, first + count) of `stream` and compares them with their leaves. If `expected` is null, only hashes
-/// them. If a block differs, reads it again from the device before reporting it, so a bad page in memory does not count as
+/// them. If a block differs, reads it again past the page cache before reporting it, so a bad page in memory does not count as
 /// damage of the file. Fails only for errors that do not concern single blocks: kIo except bad media, kInterrupted,
 /// kNoMemory.
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,

@@ -75,7 +75,7 @@ TEST_F(BlockStreamTest, GoodBlocksAreGood) {
       }
     }
   }
-  EXPECT_EQ(fs_.reads_from_device, 0u);
+  EXPECT_EQ(fs_.uncached_reads, 0u);
 }
 
 TEST_F(BlockStreamTest, OneBadSectorCostsOneBlock) {
@@ -101,7 +101,7 @@ TEST_F(BlockStreamTest, WrongOnceIsTransient) {
   ASSERT_OK(result);
   EXPECT_EQ(Text(*result), "2+2 hash transient; ");
   EXPECT_EQ(result->leaves[2], tree_.leaf(2)) << "the leaf is that of the good reading";
-  settings_.from_device = true;
+  settings_.uncached = true;
   result = Check();
   ASSERT_OK(result);
   EXPECT_EQ(Text(*result), "") << "past the cache there is nothing wrong";

@@ -17,7 +17,7 @@ PartedFile::Piece PartedFile::PieceAt(std::uint64_t offset, std::size_t length) 
           static_cast<std::size_t>(std::min<std::uint64_t>(length, unit_ - within))};
 }
 
-// Reads piece by piece with `read`, from the page cache or from the device. File::ReadAt can report missing bytes only at
+// Reads piece by piece with `read`, through the page cache or past it. File::ReadAt can report missing bytes only at
 // the end of a range. So if bytes are missing in the middle, the range is unreadable.
 Result<std::size_t> PartedFile::ReadPieces(std::uint64_t offset, MutableByteSpan to, Read read) {
   std::size_t done = 0;
@@ -44,8 +44,8 @@ Result<std::size_t> PartedFile::ReadAt(std::uint64_t offset, MutableByteSpan to)
   return ReadPieces(offset, to, &File::ReadAt);
 }
 
-Result<std::size_t> PartedFile::ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) {
-  return ReadPieces(offset, to, &File::ReadAtFromDevice);
+Result<std::size_t> PartedFile::ReadAtUncached(std::uint64_t offset, MutableByteSpan to) {
+  return ReadPieces(offset, to, &File::ReadAtUncached);
 }
 
 Status PartedFile::WriteAt(std::uint64_t offset, ByteSpan from) {

@@ -26,7 +26,7 @@ class PartedFile : public File {
   /// file. If the range continues after them in other parts, the result is kUnreadable for the whole range; then read block
   /// by block.
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
-  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override;
+  Result<std::size_t> ReadAtUncached(std::uint64_t offset, MutableByteSpan to) override;
   /// kNotFound if a part is lost.
   Status WriteAt(std::uint64_t offset, ByteSpan from) override;
   /// Syncs all parts that are not lost.

@@ -47,7 +47,7 @@ TEST_F(PartedFileTest, IsLikeOneFile) {
       ASSERT_OK(file->WriteAt(at, piece));
       std::copy(piece.begin(), piece.end(), model.begin() + static_cast<std::ptrdiff_t>(at));
       Bytes got(model.size());
-      ASSERT_EQ(i % 2 == 0 ? *file->ReadAt(0, got) : *file->ReadAtFromDevice(0, got), model.size());
+      ASSERT_EQ(i % 2 == 0 ? *file->ReadAt(0, got) : *file->ReadAtUncached(0, got), model.size());
       ASSERT_EQ(got, model);
     }
   }
@@ -73,7 +73,7 @@ TEST_F(PartedFileTest, PartThatIsNotThereEndsTheFileOrIsUnreadable) {
   EXPECT_EQ(*file->ReadAt(kUnit / 2, to), kUnit / 2) << "with nothing behind it";
   to.resize(3 * kUnit);
   EXPECT_CODE(file->ReadAt(0, to), Code::kUnreadable) << "or what is behind it would be taken for missing";
-  EXPECT_CODE(file->ReadAtFromDevice(kUnit, to), Code::kUnreadable);
+  EXPECT_CODE(file->ReadAtUncached(kUnit, to), Code::kUnreadable);
   EXPECT_CODE(file->WriteAt(kUnit, to), Code::kNotFound);
   EXPECT_OK(file->Sync());
 }

@@ -10,7 +10,7 @@ namespace {
 class PastCacheFile final : public ForwardingFile {
  public:
   using ForwardingFile::ForwardingFile;
-  Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override { return file_->ReadAtFromDevice(offset, to); }
+  Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override { return file_->ReadAtUncached(offset, to); }
   void ExpectReading() override {}  // pages that are read ahead are of no use
 };
 

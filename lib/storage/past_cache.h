@@ -11,7 +11,7 @@
 
 namespace lzy {
 
-/// Returns a file that calls File::ReadAtFromDevice of `file` for every read, and is otherwise equal. Null stays null.
+/// Returns a file that calls File::ReadAtUncached of `file` for every read, and is otherwise equal. Null stays null.
 std::unique_ptr<File> ReadPastCache(std::unique_ptr<File> file);
 /// True if ReadPastCache returned `file`.
 bool IsReadPastCache(const File& file);

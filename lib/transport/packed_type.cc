@@ -8,22 +8,22 @@
 #include <stdexcept>
 #include <utility>
 
-#include "datatypes/layout.h"
+#include "datatypes/data_layout.h"
 #include "datatypes/type_map.h"
 #include "transport/mpi_call.h"
 
 namespace lzy::validated {
 namespace {
 
-using datatypes::Layout;
+using datatypes::DataLayout;
 using datatypes::LayoutNode;
 
 // The places of `count` elements of `type`, relative to the buffer.
-Result<Layout> LayoutOf(MPI_Count count, MPI_Datatype type) {
+Result<DataLayout> LayoutOf(MPI_Count count, MPI_Datatype type) {
   datatypes::TypeShape shape;
   if (!shape.Read(type)) return {Code::kInvalidArgument, "MPI does not tell the extent of the datatype"};
   try {
-    const Layout element = datatypes::MapOf(type, datatypes::kAllTypeParts).layout;
+    const DataLayout element = datatypes::MapOf(type, datatypes::kAllTypeParts).layout;
     if (!element.exact) return {Code::kInvalidArgument, "MPI does not tell how the datatype was made"};
     return datatypes::Repeated(static_cast<std::uint64_t>(count), shape.extent, element);
   } catch (const std::overflow_error& error) {
@@ -33,7 +33,7 @@ Result<Layout> LayoutOf(MPI_Count count, MPI_Datatype type) {
 
 // Calls visit(address, size) for the runs of bytes [from, to) of the layout's data, in order.
 template <class Visit>
-void Walk(const Layout& layout, std::uint8_t* origin, std::uint64_t from, std::uint64_t to, const Visit& visit) {
+void Walk(const DataLayout& layout, std::uint8_t* origin, std::uint64_t from, std::uint64_t to, const Visit& visit) {
   if (layout.IsRun()) {
     visit(origin + layout.begin + from, to - from);
     return;
@@ -56,9 +56,9 @@ void Walk(const Layout& layout, std::uint8_t* origin, std::uint64_t from, std::u
     Walk(node.child, origin, from, to, visit);
     return;
   }
-  auto part = std::upper_bound(node.parts.begin(), node.parts.end(), from,
-                               [](std::uint64_t at, const LayoutNode::Part& p) { return at < p.data_before; });
-  for (--part; part != node.parts.end() && part->data_before < to; ++part) {
+  auto part = std::upper_bound(node.elements.begin(), node.elements.end(), from,
+                               [](std::uint64_t at, const LayoutNode::Element& p) { return at < p.data_before; });
+  for (--part; part != node.elements.end() && part->data_before < to; ++part) {
     const std::uint64_t before = part->data_before;
     Walk(part->layout, origin, std::max(from, before) - before, std::min(to - before, part->layout.size), visit);
   }
@@ -80,11 +80,11 @@ Result<Payload> Payload::Of(const void* buffer, MPI_Count count, MPI_Datatype ty
   if (payload.bytes_ == 0) return payload;
   payload.base_ = static_cast<std::uint8_t*>(const_cast<void*>(buffer));
   if (type != MPI_BYTE && type != MPI_CHAR && type != MPI_DOUBLE && type != MPI_INT) {
-    LZY_ASSIGN_OR_RETURN(Layout layout, LayoutOf(count, type));
+    LZY_ASSIGN_OR_RETURN(DataLayout layout, LayoutOf(count, type));
     if (layout.IsRun()) {
       payload.base_ += layout.begin;
     } else {
-      payload.map_ = std::make_shared<const Layout>(std::move(layout));
+      payload.map_ = std::make_shared<const DataLayout>(std::move(layout));
     }
   }
   if (payload.map_ == nullptr) payload.contiguous_ = payload.base_;

@@ -14,7 +14,7 @@
 #include "base/status.h"
 
 namespace lzy::datatypes {
-struct Layout;
+struct DataLayout;
 }
 
 namespace lzy::validated {
@@ -51,7 +51,7 @@ class Payload {
   std::uint8_t* base_ = nullptr;
   std::uint8_t* contiguous_ = nullptr;
   std::uint64_t bytes_ = 0;
-  std::shared_ptr<const datatypes::Layout> map_;  // null: contiguous
+  std::shared_ptr<const datatypes::DataLayout> map_;  // null: contiguous
 };
 
 }  // namespace lzy::validated

@@ -1,7 +1,6 @@
 #pragma once
 // XOR among ranks by messages in pairs: every rank sends every other rank its part, and adds up arrived parts while more
-// are on the way. One of the three ways of MpiCommunicator::ReduceScatterXor, for ranks that do not share memory, if the
-// ring is not shorter (docs/performance/exchange.md, "The rule").
+// are on the way. One of the ways of MpiCommunicator::ReduceScatterXor (docs/performance/exchange.md, "The rule").
 
 #include <mpi.h>
 

@@ -33,7 +33,7 @@ RingExchange::RingExchange(MPI_Comm comm, int rank, std::span<const std::uint64_
 
 bool RingExchange::IsShorter(std::span<const std::uint64_t> counts) {
   // Between two ranks nothing can be saved. For more than 255, Run has too few slots.
-  if (counts.size() < 3 || counts.size() > 255) return false;
+  if (counts.size() < 3 || counts.size() > kMostRanks) return false;
   const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
   const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const std::uint64_t on_its_way = (counts.size() - 2) * PieceOf(counts);

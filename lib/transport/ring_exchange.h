@@ -4,8 +4,8 @@
 // part from every other rank. If the owner of a restored device gets everything, n - 1 times the device goes through one
 // link.
 //
-// MpiCommunicator uses it for ranks on several nodes if IsShorter says so (docs/performance/exchange.md, "Few ranks
-// get it all").
+// One of the ways of MpiCommunicator::ReduceScatterXor (docs/performance/exchange.md, "The rule" and "Few ranks get it
+// all").
 
 #include <mpi.h>
 
@@ -20,7 +20,9 @@ namespace lzy {
 /// One exchange, as PairwiseExchange is.
 class RingExchange {
  public:
-  /// As PairwiseExchange. Precondition: 2 to 255 ranks. With more, ranks could wait for each other forever (see Run).
+  /// With more ranks, the ring has too few slots.
+  static constexpr int kMostRanks = 255;
+  /// As PairwiseExchange. Precondition: 2 to kMostRanks ranks. With more, ranks could wait for each other forever (see Run).
   RingExchange(MPI_Comm comm, int rank, std::span<const std::uint64_t> counts, std::uint64_t max_transfer);
 
   /// True if the busiest link carries less than 4/5 of its load in pairs. That is so if few ranks get most of the result.

@@ -40,17 +40,18 @@ constexpr int kYields = 20;
 constexpr std::timespec kNap = {0, 1'000'000};
 
 /// The information with which other ranks find the memory of rank 0. The random token is in the name of the memfd, so it
-/// cannot be confused with another one. descriptor -1: there is no memory.
+/// cannot be confused with another one. descriptor -1: there is no memory. `way`: the way that rank 0 chose.
 struct Offer {
   std::uint64_t token = 0;
   std::int64_t process = 0;
   std::int64_t descriptor = -1;
   std::string node;
+  ExchangeWay way = ExchangeWay::kAuto;
 
   std::string Name() const { return fmt::format("lzy-exchange-{:016x}", token); }
   std::string Path() const { return fmt::format("/proc/{}/fd/{}", process, descriptor); }
 
-  LZY_FIELDS(token, process, descriptor, node)
+  LZY_FIELDS(token, process, descriptor, node, way)
 };
 
 /// A descriptor of new memory, invalid if there is none. Map allocates the memory later. The descriptor is closed after the
@@ -136,12 +137,23 @@ bool SharedExchange::Map(int descriptor) {
 
 Result<std::unique_ptr<SharedExchange>> SharedExchange::Make(Communicator& comm, std::function<void()> idle,
                                                              std::uint64_t memory) {
+  ExchangeWay way = ExchangeWay::kShared;
+  return Make(comm, way, std::move(idle), memory);
+}
+
+// Rank 0's way comes with its offer, so ranks agree on it without a message of its own.
+Result<std::unique_ptr<SharedExchange>> SharedExchange::Make(Communicator& comm, ExchangeWay& way, std::function<void()> idle,
+                                                             std::uint64_t memory) {
+  const auto shares = [&way] { return way == ExchangeWay::kAuto || way == ExchangeWay::kShared; };
   std::unique_ptr<SharedExchange> made(new SharedExchange(comm.rank(), comm.size(), memory, std::move(idle)));
   Offer offer;
-  const Descriptor created = comm.rank() == 0 ? CreateMemory(made->PartBytes() * made->size_, offer) : Descriptor();
+  const Descriptor created = comm.rank() == 0 && shares() ? CreateMemory(made->PartBytes() * made->size_, offer) : Descriptor();
   offer.descriptor = created.get();
   offer.node = ThisNode();
+  offer.way = way;
   LZY_RETURN_IF_ERROR(BroadcastRecord(comm, offer));
+  way = offer.way;
+  if (!shares()) return std::unique_ptr<SharedExchange>();
   bool mapped = false;
   if (offer.descriptor >= 0 && offer.node == ThisNode()) {
     const Descriptor opened = OpenMemory(offer);

@@ -1,6 +1,7 @@
 #pragma once
 // XOR among ranks that share a node, through memory that they share. There are no messages, and a rank that waits
-// sleeps. MpiCommunicator uses it whenever all ranks of a communicator can (docs/performance/exchange.md, "The rule").
+// sleeps. MpiCommunicator uses it if all ranks of a communicator can, unless option `exchange` names another way
+// (docs/performance/exchange.md, "The rule").
 //
 // Why not MPI_Win_allocate_shared: if shared memory is short, a window of MPICH 4.0 ends the program with SIGBUS at
 // the first touch, and making one with Open MPI 4.1 never returns. Freeing one is collective. Here, having no memory
@@ -16,6 +17,7 @@
 #include <memory>
 #include <span>
 
+#include "base/exchange_way.h"
 #include "comm/communicator.h"
 
 namespace lzy {
@@ -29,6 +31,10 @@ class SharedExchange {
   /// still be in an MPI call that needs progress of this process. An error concerns the communication. Collective over
   /// `comm`.
   static Result<std::unique_ptr<SharedExchange>> Make(Communicator& comm, std::function<void()> idle,
+                                                      std::uint64_t memory = kMemory);
+  /// The same, and replaces `way` on the other ranks by that of rank 0, with the same message. nullptr on all ranks if that
+  /// way does not use shared memory.
+  static Result<std::unique_ptr<SharedExchange>> Make(Communicator& comm, ExchangeWay& way, std::function<void()> idle,
                                                       std::uint64_t memory = kMemory);
   /// Unmaps the memory. Local: other ranks keep theirs.
   ~SharedExchange();

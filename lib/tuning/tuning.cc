@@ -72,8 +72,12 @@ std::string ProcessorModel() {
   return model;
 }
 
-// Names everything that affects the results: processor, usable instructions, caches, libraries. Machines of different kinds
-// may share a home directory; each has a file of its own.
+// Null: the defaults. Otherwise a static object, so readers need no lock.
+std::atomic<const Tuning*> current{nullptr};
+
+}  // namespace
+
+// Machines of different kinds may share a home directory; each has files of its own.
 std::string MachineKey() {
   std::string text = ProcessorModel();
 #if defined(__x86_64__)
@@ -90,11 +94,6 @@ std::string MachineKey() {
   const ByteSpan bytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
   return HashBytes(HashTag::kInfo, 0, bytes).Hex().substr(0, 16);
 }
-
-// Null: the defaults. Otherwise a static object, so readers need no lock.
-std::atomic<const Tuning*> current{nullptr};
-
-}  // namespace
 
 std::span<const TuningChoice, kTunedCount> TuningChoices() {
   return kChoices;

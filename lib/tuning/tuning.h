@@ -82,6 +82,8 @@ std::string EncodeTuning(const Tuning& tuning);
 /// only pick a slow candidate.
 std::optional<Tuning> DecodeTuning(std::string_view text);
 
+/// Names everything that affects the results: processor, usable instructions, caches, libraries. 16 hexadecimal digits.
+std::string MachineKey();
 /// Path of the file with the results: in $XDG_CACHE_HOME/lzy or ~/.cache/lzy, one for each kind of processor and version of
 /// the libraries. Empty if neither variable has an absolute path; then nothing is kept. By default, uses the environment of
 /// the process.

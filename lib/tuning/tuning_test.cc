@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "engine_fixture.h"
+#include "fresh_process.h"
 #include "memory_files.h"
 
 namespace lzy {
 namespace {
 
 using testing::Exists;
+using testing::ExpectInFreshProcess;
 using testing::MemoryFileSystem;
 using testing::Scratch;
 
@@ -182,18 +184,6 @@ TEST(TuningCache, FailsWithoutLeavingAnything) {
     EXPECT_FALSE(StoreTuning(memory, "cache/tuning.json", Tuning()).ok());
     EXPECT_TRUE(memory.nodes().empty());
   }
-}
-
-// What a process goes by is settled once, so each of these is a process of its own (EXPECT_EXIT, "threadsafe").
-// `holds` is given a directory that is not there yet, in which caches are.
-void ExpectInFreshProcess(const std::function<bool(const std::string& cache)>& holds) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto run = [&] {
-    const Scratch scratch;
-    setenv("XDG_CACHE_HOME", (scratch / "cache").c_str(), 1);
-    return holds(scratch / "cache");
-  };
-  EXPECT_EXIT(std::exit(run() ? 0 : 1), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(CurrentTuning, IsTheDefaultsAndMeasuresNothingByItself) {

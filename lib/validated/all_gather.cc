@@ -13,9 +13,9 @@
 #include "validated/chunk.h"
 #include "validated/collective.h"
 #include "validated/collectives.h"
-#include "validated/records.h"
+#include "validated/proven_records.h"
 #include "validated/together.h"
-#include "validated/tree.h"
+#include "validated/transfer_tree.h"
 
 namespace lzy::validated {
 namespace {
@@ -102,7 +102,7 @@ Task Gatherer::ShareRecords() {
 
 // A short block is copied to its place before it is proven, like one that came by the ring; Prove repairs both.
 void Gatherer::TakeRecord(std::size_t rank, MutableByteSpan record) {
-  link_->Arrived(announce_.kind == Kind::kInline ? Part::kInline : Part::kAnnounce, static_cast<int>(rank), record);
+  link_->Arrived(announce_.kind == Kind::kInline ? MessagePart::kInline : MessagePart::kAnnounce, static_cast<int>(rank), record);
   const auto announce = DecodeAnnounce(record.first(kAnnounceBytes));
   // An announcement that does not match this rank's own counts as damaged. Then its owner is asked for the root.
   if (announce && announce->kind == announce_.kind && announce->bytes == bytes_ && announce->leaf == announce_.leaf) {
@@ -143,7 +143,7 @@ void Gatherer::TakeChunk(std::uint64_t number, std::uint8_t* content) {
   const Interval chunk = chunks_[number % chunks_.size()];
   const std::size_t owner = Behind(number / chunks_.size() + 1);
   const MutableByteSpan bytes(content, chunk.end - chunk.begin);
-  link_->Arrived(Part::kChunk, static_cast<int>(Behind(1)), bytes);
+  link_->Arrived(MessagePart::kChunk, static_cast<int>(Behind(1)), bytes);
   if (blocks_[owner].contiguous() == nullptr) blocks_[owner].CopyIn(chunk.begin, bytes);
   trees_[owner].HashLeaves(chunk.begin, bytes);
 }
@@ -176,7 +176,7 @@ Task Gatherer::Prove(std::size_t rank) {
   Status status;
   std::vector<Interval> unproven{{0, bytes_}};
   if (!known_[rank]) status = co_await AskRoot(peer, bytes_, &expected_[rank]);
-  if (status.ok()) status = co_await Mend(peer, trees_[rank], blocks_[rank], expected_[rank], unproven);
+  if (status.ok()) status = co_await FetchDiffering(peer, trees_[rank], blocks_[rank], expected_[rank], unproven);
   if (status.ok() || status.code() == Code::kMpi) co_return status;
   const Status told = co_await together_.GiveUp(static_cast<int>(rank));
   co_return told.ok() ? Unproven(status, static_cast<int>(rank), unproven, bytes_) : told;

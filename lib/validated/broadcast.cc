@@ -14,7 +14,7 @@
 #include "validated/collective.h"
 #include "validated/collectives.h"
 #include "validated/together.h"
-#include "validated/tree.h"
+#include "validated/transfer_tree.h"
 
 namespace lzy::validated {
 namespace {
@@ -49,14 +49,14 @@ class Broadcaster {
   Task ShareContent();
   Task ShareRoot();
   // Broadcasts a message whose length all ranks know.
-  Task ShareFixed(Part part, Bytes& message);
+  Task ShareFixed(MessagePart part, Bytes& message);
   bool AcceptAnnounce(ByteSpan message);
   bool AcceptRoot(ByteSpan message);
   Task ShareChunks();
   void BeginChunk();
   void TakeChunk(std::uint64_t begin, std::uint64_t size, Slot& slot);
   Task Prove();
-  Task MendFrom(int rank);
+  Task FetchFrom(int rank);
 
   // Broadcasts of chunks under way at a time.
   static constexpr std::size_t kWindow = 3;
@@ -105,7 +105,7 @@ void Broadcaster::Prepare() {
 }
 
 // The root's own copy is not shown to the fault hook: it did not travel.
-Task Broadcaster::ShareFixed(Part part, Bytes& message) {
+Task Broadcaster::ShareFixed(MessagePart part, Bytes& message) {
   Message shared;
   shared.Broadcast(message, root_, link_->inner());
   Status status = co_await pump_.Done(shared);
@@ -140,10 +140,10 @@ Task Broadcaster::ShareAnnounce() {
     message = answers_.To(SignalOf(kAgain));
     together_.Serve(&answers_);
   }
-  Status status = co_await ShareFixed(Part::kAnnounce, message);
+  Status status = co_await ShareFixed(MessagePart::kAnnounce, message);
   if (!status.ok() || is_root() || AcceptAnnounce(message)) co_return status;
   const std::function<bool(ByteSpan)> accept = [this](ByteSpan reply) { return AcceptAnnounce(reply); };
-  co_return co_await Ask(together_.Ask(root_), SignalOf(kAgain), Part::kAnnounce, message.size(), accept);
+  co_return co_await Ask(together_.Ask(root_), SignalOf(kAgain), MessagePart::kAnnounce, message.size(), accept);
 }
 
 // The root hashes a chunk when its broadcast has begun, while it travels.
@@ -161,7 +161,7 @@ void Broadcaster::BeginChunk() {
 void Broadcaster::TakeChunk(std::uint64_t begin, std::uint64_t size, Slot& slot) {
   if (is_root() || !fits_) return;
   std::uint8_t* place = slot.Place(payload_, begin, announce_.most_chunk);
-  link_->Arrived(Part::kChunk, root_, {place, size});
+  link_->Arrived(MessagePart::kChunk, root_, {place, size});
   tree_.HashLeaves(begin, {place, size});
   if (payload_.contiguous() == nullptr) payload_.CopyIn(begin, {place, size});
 }
@@ -195,7 +195,7 @@ Task Broadcaster::ShareRoot() {
     expected_ = tree_.Root();
     message = answers_.RootOf(announce_);
   }
-  Status status = co_await ShareFixed(Part::kRoot, message);
+  Status status = co_await ShareFixed(MessagePart::kRoot, message);
   if (!status.ok() || is_root() || AcceptRoot(message)) co_return status;
   co_return co_await AskRoot(together_.Ask(root_), announce_.bytes, &expected_);
 }
@@ -211,17 +211,17 @@ Task Broadcaster::ShareContent() {
   co_return co_await ShareRoot();
 }
 
-Task Broadcaster::MendFrom(int rank) {
-  return Mend(together_.Ask(rank), tree_, payload_, expected_, unproven_);
+Task Broadcaster::FetchFrom(int rank) {
+  return FetchDiffering(together_.Ask(rank), tree_, payload_, expected_, unproven_);
 }
 
 // The parent answers when it has proven its own bytes. If it gave up, it refuses, and the root is asked.
 Task Broadcaster::Prove() {
   if (is_root() || tree_.Root() == expected_) co_return Status::Ok();
   const int parent = ParentOf(link_->rank(), root_, link_->size());
-  Status status = co_await MendFrom(parent);
+  Status status = co_await FetchFrom(parent);
   if (status.ok() || status.code() == Code::kMpi || parent == root_) co_return status;
-  co_return co_await MendFrom(root_);
+  co_return co_await FetchFrom(root_);
 }
 
 // Every path but that of an MPI error leads to Finish, where the others wait.

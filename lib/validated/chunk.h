@@ -13,7 +13,7 @@
 #include "base/interval_set.h"
 #include "transport/packed_type.h"
 #include "transport/task.h"
-#include "validated/tree.h"
+#include "validated/transfer_tree.h"
 #include "validated/wire.h"
 
 namespace lzy::validated {

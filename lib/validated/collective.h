@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "base/interval_set.h"
-#include "validated/mend.h"
+#include "validated/dialogue.h"
 #include "validated/wire.h"
 
 namespace lzy::validated {

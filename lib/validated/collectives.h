@@ -1,6 +1,6 @@
 #pragma once
 // Validated broadcasts and gathers of the program (docs/exchange.md, "Collective calls"). lib/capi/exchange.cc runs them.
-// MPI or a ring moves the bytes. Then each rank compares its bytes with the roots, and asks for leaves that differ (mend.h,
+// MPI or a ring moves the bytes. Then each rank compares its bytes with the roots, and asks for leaves that differ (dialogue.h,
 // together.h).
 //
 // All are collective over the link, one at a time, in the same order on all ranks. A task is done when every rank has

@@ -17,7 +17,7 @@ void SetFaultHook(FaultHook hook) {
   fault_hook = hook;
 }
 
-void Link::Arrived(Part part, int from, MutableByteSpan content) const {
+void Link::Arrived(MessagePart part, int from, MutableByteSpan content) const {
   if (const FaultHook hook = fault_hook.load(std::memory_order_relaxed); hook != nullptr && !content.empty()) {
     hook({part, from, rank_}, content);
   }

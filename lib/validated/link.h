@@ -23,7 +23,7 @@ namespace lzy::validated {
 
 /// A message that has arrived, before its content is examined.
 struct Arrival {
-  Part part{};
+  MessagePart part{};
   /// The rank that sent it, in the communicator; in a broadcast, the root.
   int from = 0;
   /// This rank.
@@ -41,7 +41,7 @@ class Link {
   /// Collective over `comm`, an intracommunicator. Makes two communicators of its ranks, with MPI_ERRORS_RETURN. `sizes` is
   /// limited by SizesFor and must be the same on all ranks, because a receiver needs it to make room for inline messages.
   static Result<std::shared_ptr<Link>> Make(MPI_Comm comm, const Sizes& sizes = {});
-  /// For collective calls only (records.h). Uses `comm`, which stays the caller's and must outlive this. No other
+  /// For collective calls only (proven_records.h). Uses `comm`, which stays the caller's and must outlive this. No other
   /// messages on `comm` may have the tags below. Local.
   static std::unique_ptr<Link> Over(MPI_Comm comm, int rank, int size);
   /// Collective, as MPI_Comm_free is: frees the communicators that Make made. Does nothing once MPI is finalized.
@@ -77,7 +77,7 @@ class Link {
 
   /// Passes `content`, which came from rank `from`, to the fault hook, if a test has set one. Called for every arrival
   /// before its content is used.
-  void Arrived(Part part, int from, MutableByteSpan content) const;
+  void Arrived(MessagePart part, int from, MutableByteSpan content) const;
 
   /// Messages in one direction between two ranks with one tag share their tags on the inner communicator. So they go
   /// one after the other, in the order of their announcements.

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "validated/chunk.h"
-#include "validated/mend.h"
-#include "validated/tree.h"
+#include "validated/dialogue.h"
+#include "validated/transfer_tree.h"
 #include "validated/wire.h"
 
 namespace lzy::validated {
@@ -34,7 +34,7 @@ class Receiver {
   Task TakeAnnouncement();
   // True if `message` is an announcement with all its parts.
   bool Accept(ByteSpan message);
-  Part PartOfFirst() const { return announce_.kind == Kind::kInline ? Part::kInline : Part::kAnnounce; }
+  MessagePart PartOfFirst() const { return announce_.kind == Kind::kInline ? MessagePart::kInline : MessagePart::kAnnounce; }
   Task Continue();
   void ReceiveChunk();
   Task TakeChunks();
@@ -110,7 +110,7 @@ Task Receiver::DropChunk() {
 
 // The signal goes first. The sender waits for a request before it waits for its chunk.
 Task Receiver::Unusable(Signal signal, Status status) {
-  Status told = co_await Tell(peer_, signal);
+  Status told = co_await SendSignal(peer_, signal);
   if (told.ok() && announce_.has_chunk()) told = co_await DropChunk();
   co_return told.ok() ? status : told;
 }
@@ -132,7 +132,7 @@ Task Receiver::TakeChunks() {
     Slot& slot = slots_[i % kWindow];
     LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(slot.message));
     std::uint8_t* content = slot.Place(payload_, chunk.begin(), chunk.size());
-    link_->Arrived(Part::kChunk, peer_.rank, {content, chunk.size()});
+    link_->Arrived(MessagePart::kChunk, peer_.rank, {content, chunk.size()});
     HashBeside(tree_, chunk.begin(), {content, chunk.size()}, slots_[(i + 1) % kWindow].message);
     if (payload_.contiguous() == nullptr) payload_.CopyIn(chunk.begin(), {content, chunk.size()});
   }
@@ -153,7 +153,7 @@ Task Receiver::TakeRoot(Hash* root) {
     LZY_CO_RETURN_IF_ERROR(co_await TakeChunks());
   }
   LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(came));
-  link_->Arrived(Part::kRoot, peer_.rank, message);
+  link_->Arrived(MessagePart::kRoot, peer_.rank, message);
   const auto announce = DecodeAnnounce(message);
   if (announce && announce->kind == Kind::kRoot && announce->bytes == announce_.bytes) {
     *root = announce->root;
@@ -185,13 +185,13 @@ Task Receiver::Continue() {
   if (announce_.kind == Kind::kWhole) {
     status = co_await TakeChunks();
   } else {
-    status = co_await Tell(peer_, kGo);
+    status = co_await SendSignal(peer_, kGo);
     if (status.ok()) status = co_await TakeRoot(&root);
   }
-  // Until here no hashes were compared. Mend ends at once if the roots are equal.
-  if (status.ok()) status = co_await Mend(peer_, tree_, payload_, root, unproven_);
+  // Until here no hashes were compared. FetchDiffering ends at once if the roots are equal.
+  if (status.ok()) status = co_await FetchDiffering(peer_, tree_, payload_, root, unproven_);
   if (!status.ok()) {
-    const Status told = co_await Tell(peer_, kGivenUp);
+    const Status told = co_await SendSignal(peer_, kGivenUp);
     co_return told.ok() ? Unproven(status) : told;
   }
   co_return Status::Ok();
@@ -231,7 +231,7 @@ Task Receiver::Run(int source, int tag) {
   if (!status.ok()) co_return co_await Unusable(kGivenUp, status);
   envelope_.bytes = announce_.bytes;
   status = co_await Continue();
-  if (status.ok()) status = co_await Tell(peer_, kProven);
+  if (status.ok()) status = co_await SendSignal(peer_, kProven);
   co_return status;
 }
 

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "validated/chunk.h"
-#include "validated/mend.h"
-#include "validated/tree.h"
+#include "validated/dialogue.h"
+#include "validated/transfer_tree.h"
 #include "validated/wire.h"
 
 namespace lzy::validated {
@@ -207,7 +207,7 @@ Task Sender::Converse() {
     const int length = request.length();
     if (length <= kTooLong) co_return End(static_cast<Signal>(length));
     const MutableByteSpan content(buffer.get(), static_cast<std::size_t>(length));
-    if (length > kMostSignal) link_->Arrived(Part::kRequest, dest_, content);
+    if (length > kMostSignal) link_->Arrived(MessagePart::kRequest, dest_, content);
     if (length == kGo) {
       LZY_CO_RETURN_IF_ERROR(co_await Go());
     } else {

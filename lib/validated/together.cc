@@ -25,7 +25,7 @@ void Together::Serve(Answers* answers) {
 }
 
 // The loop that answers, one request after the other. It may wait for its own reply to be sent: the other side has
-// posted the receive before it asked (Ask in mend.cc).
+// posted the receive before it asked (Ask in dialogue.cc).
 Task Together::Answer() {
   Pump& pump = Pump::OfProcess();
   Bytes content(kMostRequest);
@@ -49,7 +49,7 @@ Task Together::Answer() {
                                doubts.contains(from) ? RangesText(doubts[from]) : "any");
       continue;
     }
-    if (request.size() > kMostSignal) link_.Arrived(Part::kRequest, from, request);
+    if (request.size() > kMostSignal) link_.Arrived(MessagePart::kRequest, from, request);
     if (answers_ != nullptr) answers_->ForgetDoubts();
     // Refuses if there are no data to answer from, or no memory for a reply. The asking rank must get a reply in any case.
     Bytes reply = SignalOf(kRefused);
@@ -61,7 +61,7 @@ Task Together::Answer() {
 }
 
 Task Together::GiveUp(int rank) {
-  return Tell(Ask(rank), kGivenUp);
+  return SendSignal(Ask(rank), kGivenUp);
 }
 
 // `ended_` makes the answering task return. It is awaited before this returns, because it refers to this object.

@@ -1,6 +1,6 @@
 #pragma once
 // The end of every validated collective call: ranks that lack data ask, ranks that have them answer, until all are done.
-// Used by broadcast.cc, all_gather.cc and records.cc.
+// Used by broadcast.cc, all_gather.cc and proven_records.cc.
 //
 // A rank does not know how many requests it will get. A rank that has all its data enters a nonblocking barrier, and
 // continues to answer until the barrier is complete: then all ranks have entered it, and no further request can come. This
@@ -13,8 +13,8 @@
 
 #include "base/status.h"
 #include "transport/task.h"
+#include "validated/dialogue.h"
 #include "validated/link.h"
-#include "validated/mend.h"
 
 namespace lzy::validated {
 

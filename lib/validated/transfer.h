@@ -1,7 +1,7 @@
 #pragma once
 // Validated messages from one rank to another (docs/exchange.md, "Messages from one rank to another").
-// lib/capi/exchange.cc and calls.cc start these tasks; they run in the Pump of the process, many at a time. The bytes are
-// hashed on both sides while they travel; then the receiver asks for the leaves that differ (mend.h).
+// lib/capi/exchange.cc and proven_calls.cc start these tasks; they run in the Pump of the process, many at a time. The bytes are
+// hashed on both sides while they travel; then the receiver asks for the leaves that differ (dialogue.h).
 
 #include <cstdint>
 #include <memory>

@@ -71,7 +71,7 @@ inline constexpr int kMostSignal = 15;
 
 /// The kind of a message, for the fault hook of tests (Link::Arrived). kSum is the result of ReduceScatterXor, of which no
 /// message is left by then.
-enum class Part : std::uint8_t { kAnnounce, kInline, kChunk, kRoot, kRequest, kNodes, kLeaves, kSum };
+enum class MessagePart : std::uint8_t { kAnnounce, kInline, kChunk, kRoot, kRequest, kNodes, kLeaves, kSum };
 
 /// The kind byte of a message with content. These numbers are on the wire.
 enum class Kind : std::uint8_t {
@@ -150,7 +150,7 @@ std::optional<std::vector<Hash>> DecodeNodes(ByteSpan bytes, std::uint8_t level,
 /// They need no digest, because the receiver has their hashes.
 inline constexpr std::size_t kLeavesHeader = 16;
 
-/// The message of a rank in a collective call of lzy itself (records.h), in which ranks send different amounts: the number
+/// The message of a rank in a collective call of lzy itself (proven_records.h), in which ranks send different amounts: the number
 /// of bytes, a note, and their root. A short payload is in the same message. Every record message has kRecordBytes, so that
 /// MPI can move all of them in one call before the amounts are known.
 struct Record {

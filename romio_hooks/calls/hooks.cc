@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "hooks/calls/open.h"
+#include "hooks/contract/guarded.h"
 #include "hooks/epochs/commit.h"
-#include "hooks/epochs/epoch.h"
+#include "hooks/epochs/file_epoch.h"
 #include "hooks/files/pointers.h"
 #include "hooks/files/registry.h"
 #include "hooks/files/settings.h"
-#include "hooks/layer/guarded.h"
 #include "hooks/reports/messages.h"
 #include "hooks/reports/mpi_error.h"
 #include "hooks/sets/sets.h"
@@ -74,7 +74,7 @@ struct Before {
   bool follow_pointer = false;
   MPI_Offset position = 0;
   std::uint64_t seeks = 0;
-  View view;
+  MpiView view;
   std::uint64_t bytes = 0;
   /// The place is known. The write must be captured, or these ranges missed.
   bool capture = false;
@@ -112,7 +112,7 @@ void StartFollowing(OpenFile& file, const DataCall& call, Before& before) {
 /// For a view with which some MPI libraries write to wrong places: takes the ranges of the standard, and compares the write
 /// with these.
 void TakeAsDefined(OpenFile& file, Before& before) {
-  const View defined = before.view.AsDefined();
+  const MpiView defined = before.view.AsDefined();
   before.ranges = defined.Ranges(before.position, before.bytes, kMostRanges);
   if (!before.ranges) return;
   before.view = defined;
@@ -243,7 +243,7 @@ int Finalize(RealCall real) {
       Say(file->options, Options::Log::kWarn,
           fmt::format("{}: not closed before MPI_Finalize; it stays at risk until the next commit", file->path));
     }
-    Usage::TellAll();
+    Usage::PrintAll();
   });
   return code;
 }
@@ -253,7 +253,7 @@ int SessionFinalize(RealCall real, void*) {
   const int code = real();
   Guarded("MPI_Session_finalize", [] {
     int initialized = 0;
-    if (PMPI_Initialized(&initialized) == MPI_SUCCESS && !initialized) Usage::TellAll();
+    if (PMPI_Initialized(&initialized) == MPI_SUCCESS && !initialized) Usage::PrintAll();
   });
   return code;
 }
@@ -310,7 +310,7 @@ int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word 
   if (const auto file = FindTracked(fh)) {
     Guarded("MPI_File_set_view", [&] {
       // ROMIO sets some of the views that it refuses.
-      View view = View::Unknown();
+      MpiView view = MpiView::Unknown();
       if (code == MPI_SUCCESS) view.Set(displacement, As<MPI_Datatype>(etype), As<MPI_Datatype>(filetype), representation);
       const std::lock_guard lock(file->mutex);
       file->view = view;

@@ -10,7 +10,7 @@
 //
 // This half is built for one MPI, so it can use MPI handles. The preloaded half (preload/) cannot.
 
-#include "hooks/layer/layer.h"
+#include "hooks/contract/layer.h"
 
 namespace lzy::hooks {
 

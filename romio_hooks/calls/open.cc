@@ -18,12 +18,12 @@
 
 #include "base/status.h"
 #include "comm/records.h"
+#include "hooks/contract/guarded.h"
 #include "hooks/disk/page_cache.h"
 #include "hooks/disk/selection.h"
-#include "hooks/epochs/epoch.h"
+#include "hooks/epochs/file_epoch.h"
 #include "hooks/files/registry.h"
 #include "hooks/files/settings.h"
-#include "hooks/layer/guarded.h"
 #include "hooks/reports/commit_report.h"
 #include "hooks/reports/messages.h"
 #include "hooks/reports/opened.h"
@@ -66,7 +66,7 @@ void RefuseForNow(const OpenFile& file) {
 }
 
 /// Reports errors in LZY_* variables once. True if there are any.
-bool TellOfEnvironment() {
+bool ReportEnvironment() {
   const Settings& environment = EnvironmentSettings();
   if (environment.status.ok()) return false;
   SayOnce(environment.options, Options::Log::kError, "", "environment",
@@ -86,7 +86,7 @@ std::string WhyNotByName(const Options& options, const std::string& path) {
 /// on-error decides whether the file still gets an entry, through which sync and close can report the error.
 Candidate Consider(const char* name, MPI_Info info) {
   Candidate candidate;
-  const bool told = TellOfEnvironment();
+  const bool told = ReportEnvironment();
   const auto path = PosixFileSystem().RealPath(PathOfName(PosixFileSystem(), name));
   if (!path.ok()) return candidate;
   candidate.path = *path;
@@ -212,7 +212,7 @@ void OpenedAlone(Candidate candidate, int mode, Word handle) {
   file->uncoordinated = !file->set && !InWorldOfOne();
   if (file->options.summary && !file->set) file->usage = Usage::Of(file->path);
   if (file->options.summary && file->set && Sets::Get()->rank() == 0) file->usage = Usage::Of(file->set->pattern);
-  Registry::Get().Insert(handle, file, candidate.stat.device, candidate.stat.inode);
+  Registry::Get().Insert(handle, file, candidate.stat.file_system, candidate.stat.inode);
   if (!file->failed.ok()) return;  // sync and close report it
   file->failed = BeginFirstEpoch(*file);
   if (file->failed.ok()) return;
@@ -241,10 +241,11 @@ Opening LeadOpening(OpenFile& file, const Candidate& candidate, int mode, Word h
   file.path = candidate.path;
   file.options = candidate.options;
   file.comm->SetTopology(file.options.topology);
+  file.comm->SetExchange(file.options.exchange);
   CheckReads(file, mode, candidate.stat.inode);
   if (file.options.summary) file.usage = Usage::Of(file.path);
   // The entry comes before the epoch, and the epoch before the first write: all ranks wait for this rank.
-  Registry::Get().Insert(handle, file.shared_from_this(), candidate.stat.device, candidate.stat.inode);
+  Registry::Get().Insert(handle, file.shared_from_this(), candidate.stat.file_system, candidate.stat.inode);
   file.failed = candidate.refused;
   if (file.failed.ok()) {
     file.failed = BeginFirstEpoch(file);
@@ -259,13 +260,14 @@ Status FollowOpening(OpenFile& file, const Opening& opening, int mode, Word hand
   LZY_ASSIGN_OR_RETURN(file.options, Parse(opening.texts));
   file.path = opening.path;
   file.comm->SetTopology(file.options.topology);
+  file.comm->SetExchange(file.options.exchange);
   file.must_cover_all = opening.must_cover_all;
   file.epoch = opening.epoch;
   file.expected = opening.expected;
   file.failed = opening.failed;
   const auto stat = PosixFileSystem().Stat(file.path);
   CheckReads(file, mode, stat.ok() ? stat->inode : 0);
-  Registry::Get().Insert(handle, file.shared_from_this(), stat.ok() ? stat->device : 0, stat.ok() ? stat->inode : 0);
+  Registry::Get().Insert(handle, file.shared_from_this(), stat.ok() ? stat->file_system : 0, stat.ok() ? stat->inode : 0);
   if (opening.epoch_open) file.disk->epoch_open = true;  // rank 0 has made the intent durable
   return Status::Ok();
 }
@@ -342,7 +344,7 @@ void OpenedApart(const char* name, MPI_Info info, int mode, Word handle) {
   file->options = candidate.options;
   file->comm = SelfCommunicator();
   file->failed = Sets::Versions();
-  Registry::Get().Insert(handle, file, candidate.stat.device, candidate.stat.inode);
+  Registry::Get().Insert(handle, file, candidate.stat.file_system, candidate.stat.inode);
 }
 
 /// True if hints or environment of this rank ask for verify-reads.
@@ -372,7 +374,7 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
     return;
   }
   const bool reads_only = (mode & MPI_MODE_RDONLY) != 0;
-  if (reads_only && rank == 0) (void)NoThrow([] { (void)TellOfEnvironment(); });
+  if (reads_only && rank == 0) (void)NoThrow([] { (void)ReportEnvironment(); });
   const bool agreed = Sets::Get() != nullptr && Sets::Get()->all_check_reads();
   if (reads_only && !WantsChecks(info) && (size == 1 || !agreed)) return;
   Candidate candidate;

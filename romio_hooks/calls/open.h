@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "hooks/layer/layer.h"
+#include "hooks/contract/layer.h"
 
 namespace lzy::hooks {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "hooks/layer/layer.h"
-#include "hooks/layer/wrapped_calls.h"
+#include "hooks/contract/layer.h"
+#include "hooks/contract/wrapped_calls.h"
 
 namespace {
 
@@ -33,7 +33,7 @@ using Count = MPI_Count;
 #define LZY_TRANSFER_END(name, hook, Buffer) LZY_BEGIN(name, LZY_PARAMETERS_END(Buffer), LZY_ARGUMENTS_END)
 #define LZY_COMPLETE(name, parameters, arguments, completion) LZY_BEGIN(name, parameters, arguments)
 #define LZY_UNWRAPPED(name, reason)
-#include "hooks/layer/wrapped_calls.def"
+#include "hooks/contract/wrapped_calls.def"
 
 // The types that exports.cc uses instead of these.
 template <class Handle>

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "base/program_memory.h"
-#include "hooks/disk/peek.h"
-#include "mend/heal.h"
+#include "hooks/disk/commit_state.h"
 #include "names/lookup.h"
+#include "repair/heal.h"
 
 namespace lzy::hooks {
 namespace {
@@ -115,9 +115,9 @@ void ReadVerdict::Add(const ReadVerdict& other) {
   if (unknown.empty()) unknown = other.unknown;
   if (unusable.empty()) unusable = other.unusable;
   healed += other.healed;
-  mended += other.mended;
+  repaired += other.repaired;
   reread += other.reread;
-  mended_elsewhere |= other.mended_elsewhere;
+  repaired_elsewhere |= other.repaired_elsewhere;
   if (!first) first = other.first;
   if (!other.lost) return;
   if (!lost) {
@@ -153,8 +153,8 @@ std::shared_ptr<const ReadCheck::Committed> ReadCheck::Current(Trust trust) {
     if (trust == Trust::kRecently && looked_ != Clock::time_point() && now - looked_ < kRecently) return committed_;
     known = committed_;
   }
-  const auto peek = PeekAt(fs_, path_);
-  if (!known || !peek || peek->version != known->version || known->outdated) return LoadAgain();
+  const auto state = ReadCommitState(fs_, path_);
+  if (!known || !state || state->version != known->version || known->outdated) return LoadAgain();
   const std::lock_guard lock(mutex_);
   looked_ = now;
   return known;
@@ -266,11 +266,11 @@ std::vector<ReadCheck::Suspect> ReadCheck::FindSuspects(const Committed& committ
 
 // True also if the name belongs to another file now. During a repair of the file, its mtime means nothing.
 bool ReadCheck::IsEdited(const Committed& committed) const {
-  for (int looks = 0; looks < 2; ++looks) {  // a repair may begin between PeekAt and the next calls
-    const auto peek = PeekAt(fs_, path_);
+  for (int looks = 0; looks < 2; ++looks) {  // a repair may begin between ReadCommitState and the next calls
+    const auto state = ReadCommitState(fs_, path_);
     const auto stat = fs_.Stat(path_);
-    if (!stat.ok() || stat->inode != inode_ || (peek && peek->whole_file_intent)) return true;
-    if (stat->mtime_ns == committed.stamp.mtime_ns || (peek && peek->repairing)) return false;
+    if (!stat.ok() || stat->inode != inode_ || (state && state->whole_file_intent)) return true;
+    if (stat->mtime_ns == committed.stamp.mtime_ns || (state && state->repairing)) return false;
   }
   return true;
 }
@@ -348,7 +348,7 @@ bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspec
   if (healed->gave_up_waiting) patient_ = false;
   // A repair changes the ctime. Repairs by this process are not reported as wrong reads.
   const auto stat = fs_.Stat(path_);
-  const bool mended_elsewhere = stat.ok() && stat->ctime_ns != seen_ctime_ns_;
+  const bool repaired_elsewhere = stat.ok() && stat->ctime_ns != seen_ctime_ns_;
   if (stat.ok()) seen_ctime_ns_ = stat->ctime_ns;
   for (std::size_t i = 0; i < suspects.size(); ++i) {
     const HealedBlock& block = healed->blocks[i];
@@ -364,14 +364,14 @@ bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspec
       one.why = block.why;
     } else if (!InSight(suspect.parts) || !PutRight(suspect.parts, range.offset, block.bytes)) {
       one.lost = range;
-      one.why = block.mended || !block.damaged ? "it is repaired on disk now, but not in the program's buffer: read it again"
-                                               : "it cannot be repaired in the program's buffer";
+      one.why = block.repaired || !block.damaged ? "it is repaired on disk now, but not in the program's buffer: read it again"
+                                                 : "it cannot be repaired in the program's buffer";
     } else {
       one.as_committed = true;
       (block.damaged ? one.healed : one.reread) = range.length;
-      one.mended_elsewhere = !block.damaged && mended_elsewhere;
-      if (block.mended) one.mended = range.length;
-      const bool stays_damaged = block.damaged && !block.mended;
+      one.repaired_elsewhere = !block.damaged && repaired_elsewhere;
+      if (block.repaired) one.repaired = range.length;
+      const bool stays_damaged = block.damaged && !block.repaired;
       if (stays_damaged && healed_.size() < committed.MostBlocks(options_)) {
         healed_[block.index] = block.bytes;
       }

@@ -4,7 +4,7 @@
 // reports the findings.
 //
 // Invariant: data that match their leaf are right, even if another process writes meanwhile. Data that differ are judged by
-// HealBlocks (mend/heal.h), which reads everything again. So a false alarm costs time, but never gives a wrong verdict.
+// HealBlocks (repair/heal.h), which reads everything again. So a false alarm costs time, but never gives a wrong verdict.
 
 #include <chrono>
 #include <cstdint>
@@ -38,10 +38,10 @@ struct ReadPiece {
 /// The result of checking one read.
 struct ReadVerdict {
   bool as_committed = true;  ///< false if some data were not judged: edited, being written, or of a file without a sidecar
-  std::uint64_t healed = 0;   ///< bytes of damaged blocks that are right in memory now
-  std::uint64_t mended = 0;   ///< bytes of `healed` that were also repaired on disk
-  std::uint64_t reread = 0;   ///< bytes of blocks that were read wrongly, and are right on the device
-  bool mended_elsewhere = false;  ///< some of `reread` may have been damaged, and repaired by another process
+  std::uint64_t healed = 0;    ///< bytes of damaged blocks that are right in memory now
+  std::uint64_t repaired = 0;  ///< bytes of `healed` that were also repaired on disk
+  std::uint64_t reread = 0;    ///< bytes of blocks that were read wrongly, and are right in storage
+  bool repaired_elsewhere = false;  ///< some of `reread` may have been damaged, and repaired by another process
   std::optional<ByteRange> first;  ///< the first wrong block
   std::optional<ByteRange> lost;   ///< first and last byte of damaged blocks that cannot be rebuilt; memory is unchanged
   std::string why;
@@ -101,7 +101,7 @@ class ReadCheck {
   const Options options_;
   const std::string path_;
   const std::uint64_t inode_;
-  std::int64_t seen_ctime_ns_ = 0;  // ctime when the file was opened or last found right on the device; guarded by healing_
+  std::int64_t seen_ctime_ns_ = 0;  // ctime when the file was opened or last found right in storage; guarded by healing_
   std::mutex mutex_;  // guards the fields up to kept_
   Clock::time_point looked_{};  // when `committed_` was last known to count; zero: never
   std::shared_ptr<const Committed> committed_;  // null: no usable sidecar

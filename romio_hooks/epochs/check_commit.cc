@@ -8,7 +8,7 @@
 
 #include "base/printable.h"
 #include "engine/engine.h"
-#include "hooks/epochs/epoch.h"
+#include "hooks/epochs/file_epoch.h"
 #include "hooks/files/pointers.h"
 #include "hooks/reports/messages.h"
 #include "hooks/transfers/capturing.h"
@@ -98,7 +98,7 @@ const char* TextOf(Uncompared why) {
 }
 
 /// Reports once for each reason which bytes were not compared. They were read back, as without verify-writes.
-void TellUncompared(const Context& context, const std::string& path, const UncomparedBytes& bytes) {
+void ReportUncompared(const Context& context, const std::string& path, const UncomparedBytes& bytes) {
   for (std::size_t i = 0; i < kUncomparedReasons; ++i) {
     const auto why = static_cast<Uncompared>(i);
     if (bytes[why] == 0) continue;
@@ -108,12 +108,12 @@ void TellUncompared(const Context& context, const std::string& path, const Uncom
   }
 }
 
-Status CheckAndMend(const Context& context, Written written, const Rewriting& rewriting) {
+Status CheckAndRepair(const Context& context, Written written, const Rewriting& rewriting) {
   auto checked = CheckWritten(context, written);
   rewriting.tell(checked.ok() ? checked->uncompared : UncomparedBytes());
   LZY_RETURN_IF_ERROR(checked.status());
   WrittenCheck found = *std::move(checked);
-  if (context.comm.rank() == 0) TellUncompared(context, written.dataset.path, found.uncompared);
+  if (context.comm.rank() == 0) ReportUncompared(context, written.dataset.path, found.uncompared);
   if (found.faults == 0 && found.untrue_leaves == 0) return Status::Ok();
   const std::uint64_t faults = found.faults, untrue = found.untrue_leaves;
   LZY_ASSIGN_OR_RETURN(const bool rewritten, WriteAgain(context, rewriting, found, written));
@@ -160,7 +160,7 @@ Status CheckAndMend(const Context& context, Written written, const Rewriting& re
 }  // namespace
 
 Status CheckCommit(const Context& context, const Written& written, const Rewriting& rewriting) {
-  const Status status = CheckAndMend(context, written, rewriting);
+  const Status status = CheckAndRepair(context, written, rewriting);
   if (!status.ok() && context.comm.rank() == 0) Say(context.options, Options::Log::kWarn, status.message());
   return status;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Option verify-writes: after a commit, compares the data on the device with the data that the program wrote, as long as
+// Option verify-writes: after a commit, compares the data in storage with the data that the program wrote, as long as
 // these are in memory (docs/design/repair.md "Verified writes").
 //
 // epochs/commit.cc and sets/sets.cc call this after their commits, and pass what was committed. The commit stays valid,

@@ -76,18 +76,18 @@ struct Union {
   bool met_others = false;
   bool capture_counts = true;
   std::shared_ptr<Capture> capture;  // of this rank
-  Part lead;
+  EpochPart lead;
   IntervalSet touched{kMostIntervals};
   std::vector<Intent> own;
   Written written;  // the commit, for CheckCommit
   DatasetReport report;
 };
 
-Union Unite(OpenFile& file, std::vector<Part> parts) {
+Union Unite(OpenFile& file, std::vector<EpochPart> parts) {
   MeetFamily(file, parts);
   Union sum;
   sum.own = OwnIntents(parts);
-  for (const Part& part : parts) {
+  for (const EpochPart& part : parts) {
     sum.data_safe &= part.data_safe;
     sum.any_elsewhere |= part.open_elsewhere;
     sum.all_elsewhere &= part.open_elsewhere;
@@ -103,7 +103,7 @@ Union Unite(OpenFile& file, std::vector<Part> parts) {
 }
 
 Result<Union> Exchange(OpenFile& file, Moment moment, bool data_safe) {
-  Part mine;
+  EpochPart mine;
   Status local = NoThrow([&] { mine = TakePart(file, moment, data_safe, file.Leads(), IntervalsEach(file.comm->size())); });
   auto all = AllGatherRecords(*file.comm, mine);
   Union sum;
@@ -122,7 +122,7 @@ void FollowMove(const OpenFile& file, const std::string& to, const std::vector<I
 Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
   Attempt attempt;
   const Status prepared = NoThrow([&] {
-    if (file.Leads() && sum.lead.presence == Part::Presence::kMoved) FollowMove(file, sum.lead.path, sum.own);
+    if (file.Leads() && sum.lead.presence == EpochPart::Presence::kMoved) FollowMove(file, sum.lead.path, sum.own);
     file.path = sum.lead.path;
     attempt.options = file.options;
     attempt.dataset = {.kind = DatasetKind::kShared, .path = file.path, .members = {}};
@@ -132,7 +132,7 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
     touched.Clip(sum.lead.size);
     attempt.request.own_intents = std::move(sum.own);
     if (sum.capture_counts && !sum.met_others && !sum.any_elsewhere) attempt.request.capture = sum.capture.get();
-    TellOfEpoch(file, attempt.request);
+    FillFromEpoch(file, attempt.request);
     // Aggregators hold bytes that other ranks wrote, so all ranks sync, and all have synced before any rank reads.
     return moment == Moment::kClose ? SyncData(file.path) : Status::Ok();
   });
@@ -156,12 +156,12 @@ Status CheckWrites(OpenFile& file, const Union& sum) {
     again.touched.Add(again.lead.resized);
     // kClose: nobody else syncs the rewritten bytes.
     LZY_RETURN_IF_ERROR(CommitUnion(file, Moment::kClose, again));
-    if (file.Leads()) TellOfCommit(file.options, again.report);
+    if (file.Leads()) ReportCommit(file.options, again.report);
     return again.written.generation;
   };
   const auto tell = [&](const UncomparedBytes& uncompared) {
     if (file.usage) file.usage->NoteUncompared(uncompared.total());
-    if (file.Leads()) TellOfCommit(file.options, sum.report, uncompared.total());
+    if (file.Leads()) ReportCommit(file.options, sum.report, uncompared.total());
   };
   return CheckCommit({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options}, sum.written,
                      {file, std::cref(commit), std::cref(tell)});
@@ -174,11 +174,11 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
   auto exchanged = Exchange(file, moment, data_safe);
   if (!exchanged.ok()) {
     Untake(file);
-    if (file.Leads()) TellOfFailure(file.options, file.path, exchanged.status());
+    if (file.Leads()) ReportFailure(file.options, file.path, exchanged.status());
     return exchanged.status();
   }
   Union& sum = *exchanged;
-  if (sum.lead.presence == Part::Presence::kGone) {
+  if (sum.lead.presence == EpochPart::Presence::kGone) {
     // The file was deleted while it was open, by MPI_File_delete or without MPI: nothing is left to protect. If another
     // file has its name now, the writes to the deleted file do not put it at risk.
     if (file.Leads() && PosixFileSystem().Stat(file.path, /*follow=*/false).ok()) {
@@ -214,11 +214,11 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
   const Status status = CommitUnion(file, moment, sum);
   if (!status.ok()) {
     Untake(file);
-    if (file.Leads()) TellOfFailure(file.options, file.path, status);
+    if (file.Leads()) ReportFailure(file.options, file.path, status);
     return status;
   }
   if (file.options.verify_writes) return CheckWrites(file, sum);
-  if (file.Leads()) TellOfCommit(file.options, sum.report);
+  if (file.Leads()) ReportCommit(file.options, sum.report);
   // Only if the commit used the capture. The attempt that succeeded may have ignored it, because something else changed the
   // file.
   if (moment == Moment::kSync && sum.written.capture != nullptr) CarryCapture(file, std::move(sum.capture));

@@ -2,7 +2,7 @@
 // Commits that several ranks make together. Shared files are committed here. Sets are committed in sets/sets.cc, which uses
 // ProtectPatiently.
 //
-// The hooks of sync and close call CommitShared after the real call. All ranks exchange their parts (epoch.h), derive
+// The hooks of sync and close call CommitShared after the real call. All ranks exchange their parts (file_epoch.h), derive
 // the same request, and call the engine's Protect together. Invariant: between two collective calls, no rank leaves
 // early. Work that can fail on one rank alone runs in NoThrow, and the ranks agree on the result.
 //
@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "comm/communicator.h"
 #include "engine/engine.h"
-#include "hooks/epochs/epoch.h"
+#include "hooks/epochs/file_epoch.h"
 #include "hooks/files/open_file.h"
 
 namespace lzy::hooks {

@@ -25,10 +25,10 @@
 #include "comm/communicator.h"
 #include "encode/capture.h"
 #include "engine/engine.h"
-#include "hooks/disk/peek.h"
+#include "hooks/disk/commit_state.h"
 #include "hooks/disk/read_check.h"
 #include "hooks/disk/set_pattern.h"
-#include "hooks/ranges/view.h"
+#include "hooks/ranges/mpi_view.h"
 #include "hooks/reports/usage.h"
 #include "request/options.h"
 
@@ -41,8 +41,8 @@ inline constexpr std::size_t kMostTouched = 4096;
 /// A file on disk. All handles that this process has of it share one DiskFile (see Registry), because an epoch belongs
 /// to the file and not to the handle.
 struct DiskFile {
-  std::uint64_t device = 0;
-  std::uint64_t inode = 0;  ///< this and device are 0 if they are not known
+  std::uint64_t file_system = 0;
+  std::uint64_t inode = 0;  ///< this and file_system are 0 if they are not known
   int handles = 0;  ///< guarded by the registry's mutex
   /// True while a durable intent covers the file. False before the first epoch, and between a commit and the next write.
   std::atomic<bool> epoch_open{false};
@@ -115,7 +115,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// Others may write the file at any time: several processes opened it independently, or another program was seen writing
   /// it. Then every commit covers the whole file, and nothing is captured.
   bool uncoordinated = false;
-  View view;
+  MpiView view;
   /// Position of the individual file pointer in etypes of `view`. Empty if it is not known and MPI must be asked. Not used
   /// if several threads may move the pointer.
   std::optional<MPI_Offset> own_pointer;
@@ -136,7 +136,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   MadeWith expected;                 ///< expected geometry of the next commit; the same on all ranks
   unsigned threads = 1;              ///< threads that this process may use; set when `capture` is made
   std::shared_ptr<Capture> capture;  ///< capture of this epoch; null: nothing was written yet, or nothing is captured
-  bool codes_tell = false;           ///< a failed write returns an error code (CodesTell); asked once in an epoch
+  bool returns_codes = false;        ///< a failed write returns an error code (ReturnsCodes); asked once in an epoch
   bool capture_void = false;         ///< something was written that `capture` does not know
   /// Number of commits tried so far; it identifies the epoch. A write that completes after a commit does not count for the
   /// next one.

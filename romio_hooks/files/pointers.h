@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "hooks/contract/layer.h"
 #include "hooks/files/open_file.h"
-#include "hooks/layer/layer.h"
 
 namespace lzy::hooks {
 

@@ -7,17 +7,17 @@ Registry& Registry::Get() {
   return registry;
 }
 
-void Registry::Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t device, std::uint64_t inode) {
+void Registry::Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t file_system, std::uint64_t inode) {
   // An entry whose close was not seen. Declared before the lock, so that it is destroyed after the lock is released: its
   // destructor frees a communicator, which is an MPI call.
   std::shared_ptr<OpenFile> replaced;
   const std::lock_guard lock(mutex_);
   if (!file->reads_only) {
-    const bool known = device != 0 || inode != 0;
-    if (known) file->disk = disk_files_[{device, inode}].lock();
+    const bool known = file_system != 0 || inode != 0;
+    if (known) file->disk = disk_files_[{file_system, inode}].lock();
     if (!file->disk) file->disk = std::make_shared<DiskFile>();
-    if (known) disk_files_[{device, inode}] = file->disk;
-    file->disk->device = device;
+    if (known) disk_files_[{file_system, inode}] = file->disk;
+    file->disk->file_system = file_system;
     file->disk->inode = inode;
     ++file->disk->handles;
   }
@@ -69,7 +69,7 @@ std::string Registry::TakeDoomed(Word handle) {
 bool Registry::Leave(const OpenFile& file) {
   const std::lock_guard lock(mutex_);
   if (--file.disk->handles > 0) return true;
-  disk_files_.erase({file.disk->device, file.disk->inode});
+  disk_files_.erase({file.disk->file_system, file.disk->inode});
   return false;
 }
 

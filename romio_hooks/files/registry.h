@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "hooks/contract/real.h"
 #include "hooks/files/open_file.h"
-#include "hooks/layer/real.h"
 
 namespace lzy::hooks {
 
@@ -28,9 +28,9 @@ class Registry {
   /// The only registry. It is never destroyed, because files may be closed while the process ends.
   static Registry& Get();
 
-  /// Adds a file. If it is open for writing, sets file->disk to the one DiskFile of `device` and `inode`, or to a new one
+  /// Adds a file. If it is open for writing, sets file->disk to the one DiskFile of `file_system` and `inode`, or to a new one
   /// if both are 0 (unknown), and counts the handle until Leave. A file that is only read gets no DiskFile.
-  void Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t device, std::uint64_t inode);
+  void Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t file_system, std::uint64_t inode);
   std::shared_ptr<OpenFile> Find(Word handle);  ///< nullptr if it is not tracked
   /// Removes and returns the entry; nullptr if there is none. The handle still counts for its DiskFile until Leave.
   std::shared_ptr<OpenFile> Take(Word handle);

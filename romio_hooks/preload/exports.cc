@@ -11,8 +11,8 @@
 // Each macro below is the expansion of one kind of line in layer/wrapped_calls.def.
 #include <cstdint>
 
-#include "hooks/layer/layer.h"
-#include "hooks/layer/wrapped_calls.h"
+#include "hooks/contract/layer.h"
+#include "hooks/contract/wrapped_calls.h"
 #include "hooks/preload/program_mpi.h"
 
 #define LZY_EXPORT extern "C" __attribute__((visibility("default")))
@@ -95,4 +95,4 @@ int Read(const Layer& layer, RealCall real, const DataCall& call) {
   LZY_COMPLETE_BY(PMPI_##name, parameters, arguments, completion)
 #define LZY_UNWRAPPED(name, reason)
 
-#include "hooks/layer/wrapped_calls.def"
+#include "hooks/contract/wrapped_calls.def"

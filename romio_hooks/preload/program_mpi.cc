@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hooks/layer/say.h"
+#include "hooks/contract/say.h"
 
 namespace lzy::hooks {
 namespace {

@@ -4,11 +4,11 @@
 //
 // exports.cc calls this from every wrapped function. `caller` is the return address of that function, so it lies in the
 // code that called MPI. Everything here is local, thread-safe and usable before MPI_Init. Nothing throws. After any failure
-// the program runs as without lzy. This half is linked to no MPI and uses only the room `layer`.
+// the program runs as without lzy. This half is linked to no MPI and uses only the room `contract`.
 
 #include <atomic>
 
-#include "hooks/layer/layer.h"
+#include "hooks/contract/layer.h"
 
 namespace lzy::hooks {
 

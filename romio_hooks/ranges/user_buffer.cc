@@ -134,7 +134,7 @@ MutableByteSpan UserBuffer::NextInPlace(std::uint64_t most) {
   return bytes;
 }
 
-DataWalk::DataWalk(const View& view, MPI_Offset position, std::uint64_t bytes, UserBuffer* buffer, std::uint64_t skip)
+DataWalk::DataWalk(const MpiView& view, MPI_Offset position, std::uint64_t bytes, UserBuffer* buffer, std::uint64_t skip)
     : view_(view), position_(position), bytes_(bytes), buffer_(buffer), done_(skip) {
   stretch_ = view.IsContiguous() && buffer != nullptr && buffer->contiguous() ? bytes : InEtypes(kStretch);
 }

@@ -19,8 +19,8 @@
 
 #include "base/bytes.h"
 #include "base/interval_set.h"
-#include "hooks/layer/layer.h"
-#include "hooks/ranges/view.h"
+#include "hooks/contract/layer.h"
+#include "hooks/ranges/mpi_view.h"
 
 namespace lzy::hooks {
 
@@ -53,7 +53,7 @@ class UserBuffer {
   std::uint64_t Reach(std::uint64_t bytes) const;
   std::optional<ByteSpan> Pack(std::uint64_t most);
 
-  datatypes::Layout tile_;
+  datatypes::DataLayout tile_;
   std::int64_t extent_ = 0;
   std::uint64_t count_ = 0;
   std::uint64_t origin_ = 0;
@@ -68,7 +68,7 @@ class DataWalk {
  public:
   /// Walks `bytes` bytes of data from etype number `position` of the view on, without the first `skip` (whole etypes).
   /// `buffer` may be null: then only the places in the file are computed. View and buffer must outlive this object.
-  DataWalk(const View& view, MPI_Offset position, std::uint64_t bytes, UserBuffer* buffer, std::uint64_t skip = 0);
+  DataWalk(const MpiView& view, MPI_Offset position, std::uint64_t bytes, UserBuffer* buffer, std::uint64_t skip = 0);
   /// Goes to the next stretch; false behind the last.
   bool Next();
   /// Byte ranges of this stretch in the file: exact if InPieces(), else perhaps a superset. nullopt: not known.
@@ -79,7 +79,7 @@ class DataWalk {
  private:
   std::uint64_t InEtypes(std::uint64_t size) const;
 
-  const View& view_;
+  const MpiView& view_;
   const MPI_Offset position_;
   const std::uint64_t bytes_;
   UserBuffer* const buffer_;

@@ -11,7 +11,7 @@ namespace {
 
 /// Reports how many bytes have rotted, in two parts: blocks with parity, and blocks whose row was overwritten since
 /// (docs/design/commit.md "Rot that a commit finds"). Gives a command for each part.
-void TellOfDamage(const Options& options, const DatasetReport& report) {
+void ReportDamage(const Options& options, const DatasetReport& report) {
   std::uint64_t bytes = 0;
   std::uint64_t lost = 0;
   for (const Damage& damage : report.damage) {
@@ -35,7 +35,7 @@ void TellOfDamage(const Options& options, const DatasetReport& report) {
 
 }  // namespace
 
-void TellOfCommit(const Options& options, const DatasetReport& report, std::optional<std::uint64_t> uncompared) {
+void ReportCommit(const Options& options, const DatasetReport& report, std::optional<std::uint64_t> uncompared) {
   if (!report.status.ok()) return;
   for (const std::string& warning : report.warnings) {
     // The text of the warning is its own key, so that each different warning is said once.
@@ -43,7 +43,7 @@ void TellOfCommit(const Options& options, const DatasetReport& report, std::opti
     SayOnce(options, Options::Log::kWarn, report.path, warning.c_str(),
             names_it ? warning : fmt::format("{}: {}", report.path, warning));
   }
-  TellOfDamage(options, report);
+  ReportDamage(options, report);
   Say(options, Options::Log::kInfo,
       fmt::format("{}: generation {} of {} made in {:.3f} s", report.path, report.generation, FormatSize(report.bytes),
                   report.phases.total));
@@ -53,7 +53,7 @@ void TellOfCommit(const Options& options, const DatasetReport& report, std::opti
   if (!status.ok()) SayOnce(options, Options::Log::kWarn, options.report, "report", status.message());
 }
 
-void TellOfFailure(const Options& options, const std::string& path, const Status& status, const char* kind) {
+void ReportFailure(const Options& options, const std::string& path, const Status& status, const char* kind) {
   SayOnce(options, Options::Log::kWarn, path, "commit",
           fmt::format("{}{}: no redundancy was made: {}; it stays at risk until the next commit. After you have fixed that, "
                       "commit it with: {}",

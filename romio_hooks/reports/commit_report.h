@@ -16,11 +16,11 @@ namespace lzy::hooks {
 /// Call it after a Protect that succeeded. Writes its warnings and the damage that it found, and appends a line of JSON to
 /// the file of option report. Does nothing if `report.status` is an error. Writes each warning once for each dataset.
 /// `uncompared`: number of bytes that verify-writes could not compare; nullopt without verify-writes.
-void TellOfCommit(const Options& options, const DatasetReport& report, std::optional<std::uint64_t> uncompared = std::nullopt);
+void ReportCommit(const Options& options, const DatasetReport& report, std::optional<std::uint64_t> uncompared = std::nullopt);
 
 /// Call it after a Protect that failed with `status`. Writes the reason once for each `path` (a file, or the pattern of a
 /// set), and the command that commits it. `kind` is put before the path ("set ").
-void TellOfFailure(const Options& options, const std::string& path, const Status& status, const char* kind = "");
+void ReportFailure(const Options& options, const std::string& path, const Status& status, const char* kind = "");
 
 /// The lzy-protect command that commits a file or a set with these options, quoted for a shell. It repeats options of the
 /// geometry only if there are device directories, because a sidecar that was never committed does not record those.

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "hooks/layer/say.h"
+#include "hooks/contract/say.h"
 #include "request/options.h"
 
 namespace lzy::hooks {

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "hooks/layer/real.h"
+#include "hooks/contract/real.h"
 
 namespace lzy::hooks {
 

@@ -58,7 +58,7 @@ std::string Usage::Line(const std::string& name, double run_seconds) const {
   return fmt::format("{}: {}, {:.3f} s added, {:.1f} % of {:.3f} s{}", name, what, seconds, share, run_seconds, uncompared);
 }
 
-void Usage::TellAll() {
+void Usage::PrintAll() {
   // Taken out under the lock and written without the lock: a blocked stderr must not block opens of other threads.
   decltype(Usages::by_name) finished;
   {

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "hooks/layer/real.h"
+#include "hooks/contract/real.h"
 #include "request/report.h"
 
 namespace lzy::hooks {
@@ -23,14 +23,14 @@ class Usage {
 
   /// Starts the clock for the run time of the program at the first call (in MPI_Init, or the first open).
   static void StartClock();
-  /// The Usage of the dataset `name` (a path, or the pattern of a set). All opens get the same one until TellAll.
+  /// The Usage of the dataset `name` (a path, or the pattern of a set). All opens get the same one until PrintAll.
   static std::shared_ptr<Usage> Of(const std::string& name);
   /// Adds a successful commit. Sizes are those of the last commit, not sums.
   void NoteCommit(const DatasetReport& report);
   /// Counts bytes that verify-writes could not compare.
   void NoteUncompared(std::uint64_t bytes) { uncompared_ += bytes; }
   /// Writes one line on stderr for each dataset since the last call, and forgets them.
-  static void TellAll();
+  static void PrintAll();
 
   void AddTime(Clock::duration time) { nanoseconds_ += std::chrono::nanoseconds(time).count(); }
 

@@ -85,14 +85,14 @@ struct Sets::Arrival {
   std::string text;  ///< reason for kFailed
 
   // The fields from here on stay on this rank.
-  Part part;                ///< for the commit
+  EpochPart part;           ///< for the commit
   Rendezvous::Bytes bytes;  ///< encoded, for the meeting
 
   LZY_FIELDS(state, text)
   static Arrival Of(ByteSpan bytes) {
     auto arrival = DecodeRecord<Arrival>(bytes);
     // A rank that ran out of memory brings nothing.
-    return arrival.ok() ? std::move(*arrival) : Arrival{State::kFailed, "out of memory", Part(), {}};
+    return arrival.ok() ? std::move(*arrival) : Arrival{State::kFailed, "out of memory", EpochPart(), {}};
   }
 };
 
@@ -118,6 +118,7 @@ void Sets::Start() {
     auto world = MpiCommunicator(comm);
     if (!world.ok()) return world.status();
     (*world)->SetTopology(environment.options.topology);
+    (*world)->SetExchange(environment.options.exchange);
     made = std::make_unique<Sets>(comm, std::move(*world));
     return Status::Ok();
   });
@@ -214,17 +215,17 @@ Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes
 // Prepares the part of this rank, before the meeting. After an error the rank still joins the meeting and reports the
 // error, so no rank waits for it.
 void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) {
-  Part& part = mine.part;
+  EpochPart& part = mine.part;
   if (file.options.verify_writes) RestoreEnd(file);
   part = TakePart(file, moment, data_safe, file.failed.ok(), IntervalsEach(size()));
   if (part.Touched()) mine.state = Arrival::State::kTouched;
   Status local = file.failed;
   if (local.ok() && !data_safe) local = {Code::kIo, fmt::format("{}: its data could not be synced", file.path)};
-  if (local.ok() && part.presence != Part::Presence::kThere) {
+  if (local.ok() && part.presence != EpochPart::Presence::kThere) {
     // A member that was renamed while it was open is no longer a member, because its name contains the rank. Its sidecar
     // stays: it has parity that the others need, and an intent that covers the writes. The file is found by its stamp.
     mine.state = Arrival::State::kGone;
-    if (part.presence == Part::Presence::kMoved) {
+    if (part.presence == EpochPart::Presence::kMoved) {
       SayOnce(file.options, Options::Log::kWarn, file.path, "moved",
               fmt::format("{}: renamed to {} while it was open as a member of set {}: it is not committed, and stays at risk",
                           file.path, part.path, file.set->pattern));
@@ -274,9 +275,9 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
       Drain(file.options, file.path);  // also after blocks were written again
       return status;
     }
-    if (rank() == 0) TellOfFailure(file.options, file.set->pattern, status, "set ");
+    if (rank() == 0) ReportFailure(file.options, file.set->pattern, status, "set ");
   } else {
-    TellOfFailedMeeting(file, moment, met);
+    ReportFailedMeeting(file, moment, met);
   }
   Untake(file);
   if (mine.part.open_elsewhere) Registry::Get().TouchWholeElsewhere(file);  // its commit must cover these writes
@@ -294,7 +295,7 @@ void Sets::Remember(const OpenFile& file) {
 }
 
 // Rank 0 reports for all ranks. Another rank reports only what rank 0 cannot know.
-void Sets::TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const {
+void Sets::ReportFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const {
   using Own = Rendezvous::Outcome::Own;
   if (rank() != 0 && met.own == Own::kNothing) return;
   const std::string why = met.own == Own::kCameLate
@@ -317,7 +318,7 @@ DatasetReport Sets::Protect(Attempt& attempt, const Status& prepared) {
 
 // All ranks have promised to stay, so from here on calls are collective over world_. No rank may return before the last of
 // them, even if it fails: a failure goes into `prepared`, on which Protect agrees.
-Result<Sets::Committed> Sets::CommitTogether(OpenFile& file, const Part& mine, const Status& prepared, const std::string& pattern) {
+Result<Sets::Committed> Sets::CommitTogether(OpenFile& file, const EpochPart& mine, const Status& prepared, const std::string& pattern) {
   // Each rank gets the parts of all, so all make the same request: which ranges of which member are touched, and which
   // intents this program has set.
   auto all = AllGatherRecords(*world_, mine);
@@ -330,10 +331,10 @@ Result<Sets::Committed> Sets::CommitTogether(OpenFile& file, const Part& mine, c
     attempt.options = file.options;
     attempt.dataset = {.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), file.path}}};
     attempt.request.touched.emplace();
-    std::vector<Part>& parts = *all;
+    std::vector<EpochPart>& parts = *all;
     attempt.request.own_intents = OwnIntents(parts);
     for (std::size_t r = 0; r < parts.size(); ++r) {
-      Part& theirs = parts[r];
+      EpochPart& theirs = parts[r];
       // Another handle of a member has written bytes that this handle does not know.
       theirs.cover_all |= theirs.open_elsewhere || MetOthers(theirs, *attempt.request.own_intents);
       if (r == rank()) met_others = MetOthers(theirs, *attempt.request.own_intents);
@@ -351,7 +352,7 @@ Result<Sets::Committed> Sets::CommitTogether(OpenFile& file, const Part& mine, c
       counts = others.ok() && !*others;
     }
     if (counts) attempt.request.capture = mine.capture.get();
-    TellOfEpoch(file, attempt.request);
+    FillFromEpoch(file, attempt.request);
     return Status::Ok();
   });
   DatasetReport report = Protect(attempt, ready);
@@ -381,22 +382,22 @@ void Sets::Drain(const Options& options, const std::string& path) {
 Status Sets::CheckTogether(OpenFile& file, const std::string& pattern, const Committed& committed) {
   const auto wanted = world_->AllReduceMax(file.options.verify_writes);
   if (!wanted.ok() || *wanted == 0) {
-    if (rank() == 0) TellOfCommit(file.options, committed.report);
+    if (rank() == 0) ReportCommit(file.options, committed.report);
     return wanted.status();
   }
   const auto commit = [&]() -> Result<std::uint64_t> {
-    Part again;
+    EpochPart again;
     const Status prepared = NoThrow([&] {
       again = TakePart(file, Moment::kSync, true, /*look=*/true, IntervalsEach(size()));
       return again.Touched() ? SyncData(file.path) : Status::Ok();
     });
     LZY_ASSIGN_OR_RETURN(const Committed rewritten, CommitTogether(file, again, prepared, pattern));
-    if (rank() == 0) TellOfCommit(file.options, rewritten.report);
+    if (rank() == 0) ReportCommit(file.options, rewritten.report);
     return rewritten.written.generation;
   };
   const auto tell = [&](const UncomparedBytes& uncompared) {
     if (file.usage) file.usage->NoteUncompared(uncompared.total());
-    if (rank() == 0) TellOfCommit(file.options, committed.report, uncompared.total());
+    if (rank() == 0) ReportCommit(file.options, committed.report, uncompared.total());
   };
   // With std::cref, the std::function allocates nothing, so no rank can fail here alone.
   return CheckCommit({.fs = PosixFileSystem(), .comm = *world_, .options = file.options}, committed.written,
@@ -477,7 +478,7 @@ Result<Rendezvous::Bytes> Sets::DecidePending(const std::vector<Rendezvous::Byte
 void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
   // After DecidePending, every rank has the member. If one does not, all ranks skip this set.
   const auto at = pending_.find(id);
-  Part mine;
+  EpochPart mine;
   const Status noted = NoThrow([&] {
     if (at != pending_.end()) mine.intent = at->second.intent;
   });
@@ -500,8 +501,8 @@ void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
   (void)NoThrow([&] {  // more sets may follow
     const Options& options = at == pending_.end() ? EnvironmentSettings().options : at->second.options;
     if (options.summary && report.status.ok()) Usage::Of(pattern)->NoteCommit(report);
-    TellOfCommit(options, report);
-    if (!report.status.ok()) TellOfFailure(options, pattern, report.status, "set ");
+    ReportCommit(options, report);
+    if (!report.status.ok()) ReportFailure(options, pattern, report.status, "set ");
   });
 }
 

@@ -24,7 +24,7 @@
 #include "comm/communicator.h"
 #include "hooks/epochs/check_commit.h"
 #include "hooks/epochs/commit.h"
-#include "hooks/epochs/epoch.h"
+#include "hooks/epochs/file_epoch.h"
 #include "hooks/files/open_file.h"
 #include "hooks/sets/drains.h"
 #include "hooks/sets/rendezvous.h"
@@ -92,14 +92,14 @@ class Sets {
     DatasetReport report;
   };
   /// All ranks, after the meeting; collective over world_. `prepared`: status of this rank's preparation.
-  Result<Committed> CommitTogether(OpenFile& file, const Part& mine, const Status& prepared, const std::string& pattern);
+  Result<Committed> CommitTogether(OpenFile& file, const EpochPart& mine, const Status& prepared, const std::string& pattern);
   /// After a commit: starts a drain if option drain names the member. Local.
   void Drain(const Options& options, const std::string& path);
   /// Checks the committed data, and reports the commit. The capture must still exist.
   Status CheckTogether(OpenFile& file, const std::string& pattern, const Committed& committed);
   /// Keeps a member for MPI_Finalize: it was closed without a commit.
   void Remember(const OpenFile& file);
-  void TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const;
+  void ReportFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const;
   DatasetReport Protect(Attempt& attempt, const Status& prepared);
   /// At MPI_Finalize: a meeting to which each rank brings the list of its members (ListPending). Rank 0 decides which sets
   /// are complete (DecidePending). These are committed one after the other.

@@ -102,7 +102,7 @@ bool HasSpareCore(OpenFile& file) {
 
 /// True if a failed write returns an error code. MPICH 5 returns success if the program has an error handler of its own.
 /// Then nothing can be captured, because a failed write would count.
-bool CodesTell(MPI_File handle) {
+bool ReturnsCodes(MPI_File handle) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (handle == MPI_FILE_NULL || PMPI_File_get_errhandler(handle, &handler) != MPI_SUCCESS) return true;
   const bool known = handler == MPI_ERRORS_RETURN || handler == MPI_ERRORS_ARE_FATAL;
@@ -124,18 +124,18 @@ void MissRanges(OpenFile& file, const std::vector<Interval>& ranges, Uncompared 
 
 }  // namespace
 
-WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& view, MPI_Offset position,
+WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const MpiView& view, MPI_Offset position,
                            std::uint64_t bytes)
     : file_(file), view_(view), position_(position), bytes_(bytes) {
   // MPI is called without the lock, once in an epoch: other threads may write meanwhile, and MPI may wait.
   {
     std::unique_lock lock(file.mutex);
     if (!MayCapture(file)) return;
-    const bool known = file.codes_tell;
+    const bool known = file.returns_codes;
     lock.unlock();
-    const bool tell = known || CodesTell(As<MPI_File>(call.fh));
+    const bool tell = known || ReturnsCodes(As<MPI_File>(call.fh));
     lock.lock();
-    file.codes_tell = tell;
+    file.returns_codes = tell;
     if (tell) capture_ = CaptureOf(file);
     // If no other write of this process is under way, this one comes after all captured writes.
     const bool alone = !SeveralThreads() && file.writes_unconfirmed == 0 && !file.split_write;
@@ -183,11 +183,11 @@ bool WriteCapture::Take(const std::vector<Interval>& ranges) {
   return true;
 }
 
-std::unique_ptr<CaptureBeside> CaptureBeside::Start(OpenFile& file, const DataCall& call, const View& view,
+std::unique_ptr<CaptureBeside> CaptureBeside::Start(OpenFile& file, const DataCall& call, const MpiView& view,
                                                     MPI_Offset position, std::uint64_t bytes) {
-  // CodesTell also shows that the program has no error handler of its own. Such a handler might jump out of the write, and
+  // ReturnsCodes also shows that the program has no error handler of its own. Such a handler might jump out of the write, and
   // the program might free the buffer while the thread still reads it.
-  if (bytes < kWorthAThread || !CodesTell(As<MPI_File>(call.fh)) || !HasSpareCore(file)) return nullptr;
+  if (bytes < kWorthAThread || !ReturnsCodes(As<MPI_File>(call.fh)) || !HasSpareCore(file)) return nullptr;
   WriteCapture capture(file, call, view, position, bytes);
   if (!capture.capture() || !capture.KnowsBytes()) return nullptr;
   const auto epoch = ExpectConfirmation(file, capture.capture());
@@ -270,7 +270,7 @@ void RestoreEnd(OpenFile& file) {
   const auto last = file.comm->AllReduceMax(static_cast<std::uint64_t>(written));
   if (!size.ok() || !end.ok() || !last.ok() || !file.Leads() || !stat.ok()) return;
   if (*end == kEverythingBehind || *end <= stat->size || static_cast<std::uint64_t>(stat->mtime_ns) > *last) return;
-  if (stat->inode != file.disk->inode || stat->device != file.disk->device) return;  // another file has the name now
+  if (stat->inode != file.disk->inode || stat->file_system != file.disk->file_system) return;  // another file has the name now
   const auto out = PosixFileSystem().Open(file.path, OpenMode::kReadWrite);
   if (out.ok() && (*out)->Truncate(*end).ok()) NoteWriteTime(file);
 }
@@ -319,7 +319,7 @@ std::shared_ptr<Capture> TakeCapture(OpenFile& file) {
   auto capture = CaptureOf(file);
   file.capture.reset();
   file.capture_void = false;
-  file.codes_tell = false;
+  file.returns_codes = false;
   ++file.captures_taken;
   file.written_size = 0;
   const bool done = file.writes_unconfirmed == 0 && !file.split_write;

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "hooks/contract/layer.h"
 #include "hooks/files/open_file.h"
-#include "hooks/layer/layer.h"
 #include "hooks/ranges/user_buffer.h"
 #include "request/report.h"
 
@@ -27,7 +27,7 @@ namespace lzy::hooks {
 class WriteCapture {
  public:
   /// Calls MPI as far as needed, so that Run may be called in any thread. Captures nothing yet.
-  WriteCapture(OpenFile& file, const DataCall& call, const View& view, MPI_Offset position, std::uint64_t bytes);
+  WriteCapture(OpenFile& file, const DataCall& call, const MpiView& view, MPI_Offset position, std::uint64_t bytes);
   ~WriteCapture();
   WriteCapture(WriteCapture&&) noexcept;
   /// Captures the write, or records that it is not captured. Calls no MPI.
@@ -42,7 +42,7 @@ class WriteCapture {
   bool Take(const std::vector<Interval>& ranges);
 
   OpenFile& file_;
-  View view_;
+  MpiView view_;
   MPI_Offset position_;
   std::uint64_t bytes_;
   std::shared_ptr<Capture> capture_;
@@ -58,7 +58,7 @@ class CaptureBeside {
  public:
   /// Starts the thread. Null if the write is small, if there is no spare core, or if it is not known which bytes are
   /// written. Then nothing is captured, and the caller must capture the write after it has returned.
-  static std::unique_ptr<CaptureBeside> Start(OpenFile& file, const DataCall& call, const View& view, MPI_Offset position,
+  static std::unique_ptr<CaptureBeside> Start(OpenFile& file, const DataCall& call, const MpiView& view, MPI_Offset position,
                                               std::uint64_t bytes);
   /// Waits for the thread. If End was not called, the write stays unconfirmed, so the commit does not use the captures of
   /// this epoch.

@@ -13,8 +13,8 @@
 #include <memory>
 #include <optional>
 
+#include "hooks/contract/layer.h"
 #include "hooks/files/open_file.h"
-#include "hooks/layer/layer.h"
 
 namespace lzy::hooks {
 

@@ -13,10 +13,10 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "comm/records.h"
-#include "hooks/disk/peek.h"
+#include "hooks/contract/guarded.h"
+#include "hooks/disk/commit_state.h"
 #include "hooks/disk/read_check.h"
 #include "hooks/files/pointers.h"
-#include "hooks/layer/guarded.h"
 #include "hooks/ranges/user_buffer.h"
 #include "hooks/reports/messages.h"
 #include "hooks/reports/mpi_error.h"
@@ -34,7 +34,7 @@ class CheckedRead : public UnfinishedRead {
   std::shared_ptr<OpenFile> file;
   Word handle = 0;
   Place place = Place::kExplicit;
-  View view;
+  MpiView view;
   UserBuffer buffer;
   bool in_place = false;  ///< the place of each byte in the buffer is known
   bool told = true;       ///< the status has the number of bytes read
@@ -178,12 +178,12 @@ std::uint64_t BytesThatShouldBeThere(CheckedRead& read, std::uint64_t got) {
 
 /// True if another process has repaired the file since the read began, or is repairing it. A repair changes the ctime and
 /// restores the mtime; while it runs, its intent is in the sidecar.
-bool MendedSince(const CheckedRead& read) {
+bool RepairedSince(const CheckedRead& read) {
   const auto now = PosixFileSystem().Stat(read.file->path);
   if (!read.before || !now.ok() || now->inode != read.before->inode || now->ctime_ns == read.before->ctime_ns) return false;
   if (now->mtime_ns == read.before->mtime_ns) return true;
-  const auto peek = PeekAt(PosixFileSystem(), read.file->path);
-  return peek && peek->repairing;
+  const auto state = ReadCommitState(PosixFileSystem(), read.file->path);
+  return state && state->repairing;
 }
 
 /// For a read somewhere between two positions: checks everything between them on disk, not in the buffer. If another
@@ -196,7 +196,7 @@ ReadVerdict CheckSomewhere(CheckedRead& read) {
     for (const Interval& range : *ranges) pieces.push_back({range.begin, range.end - range.begin, nullptr});
   }
   ReadVerdict verdict = read.file->check->Check(pieces);
-  if (verdict.as_committed && !verdict.lost && !pieces.empty() && MendedSince(read)) {
+  if (verdict.as_committed && !verdict.lost && !pieces.empty() && RepairedSince(read)) {
     verdict.as_committed = false;
     verdict.lost = {pieces.front().offset, pieces.back().offset + pieces.back().length - pieces.front().offset};
     verdict.why = "some may have been read before they were repaired just now: read it again";
@@ -205,18 +205,18 @@ ReadVerdict CheckSomewhere(CheckedRead& read) {
 }
 
 /// Reports the findings on stderr, except those that LostCode reports.
-void Tell(const CheckedRead& read, const ReadVerdict& verdict) {
+void ReportVerdict(const CheckedRead& read, const ReadVerdict& verdict) {
   const std::string& path = read.file->path;
   if (verdict.healed > 0) {
     const std::string repair = "lzy-verify --repair " + ShellQuote(path);
-    const std::string disk = verdict.mended == verdict.healed ? "and repaired on disk"
-                             : verdict.mended > 0 ? "and partly repaired on disk; to repair the rest: " + repair
-                                                  : "but not on disk; to repair it there: " + repair;
+    const std::string disk = verdict.repaired == verdict.healed ? "and repaired on disk"
+                             : verdict.repaired > 0 ? "and partly repaired on disk; to repair the rest: " + repair
+                                                    : "but not on disk; to repair it there: " + repair;
     Say(read.file->options, Options::Log::kWarn,
         fmt::format("{}: {} bytes that were read, from byte {} on, were damaged; rebuilt from parity {}", path, verdict.healed,
                     verdict.first->offset, disk));
   }
-  if (verdict.reread > 0 && verdict.mended_elsewhere) {
+  if (verdict.reread > 0 && verdict.repaired_elsewhere) {
     Say(read.file->options, Options::Log::kWarn,
         fmt::format("{}: {} bytes that were read, from byte {} on, were damaged or read wrongly; they are right on disk now, where "
                     "another process may have repaired them, and were read again",
@@ -300,7 +300,7 @@ int CheckedCode(CheckedRead& read, int code, void* status, bool& lost) {
       verdict.Add(rest);
     }
   }
-  Tell(read, verdict);
+  ReportVerdict(read, verdict);
   lost = verdict.lost.has_value();
   return lost ? LostCode(read, verdict) : code;
 }

@@ -37,7 +37,7 @@ class Case {
     bool plain = false, right = false, missing = false, sidecar_left = false, anything_left = false;
     bool metadata_hit = false, bad_sectors = false;
     Losses losses;
-    bool mendable(std::uint32_t parity) const { return losses.worst_row <= parity; }
+    bool repairable(std::uint32_t parity) const { return losses.worst_row <= parity; }
   };
 
   void Log(const std::string& what) { log_ += what + "; "; }
@@ -156,7 +156,7 @@ class Case {
     const Outcome outcome = Do(call);
     ExpectNoSurprise(call.tool, outcome.code, before);
     if (outcome.code == 0) ExpectAsCommittedOnce(call.tool, outcome.report, before);
-    ExpectOnlyMending(call.tool, outcome.code, before);
+    ExpectOnlyRepair(call.tool, outcome.code, before);
     ExpectNothingElse(call.tool, outcome.code, before);
     if (!verdict_.wrong.empty() || over_) return;
     if (outcome.code == 0 && call.tool == Tool::kProtect) return TakeForTruth(outcome.report);
@@ -208,7 +208,7 @@ class Case {
   }
 
   /// Data are changed but to what was committed.
-  void ExpectOnlyMending(Tool tool, int code, const Before& before) {
+  void ExpectOnlyRepair(Tool tool, int code, const Before& before) {
     for (const std::string& path : world_.paths) {
       const auto was = before.files.find(path);
       if (was == before.files.end()) {
@@ -254,24 +254,24 @@ class Case {
     }
   }
 
-  /// What parity can mend is mended, what it cannot is said, and all of it is named, and nothing else.
+  /// What parity can repair is repaired, what it cannot is said, and all of it is named, and nothing else.
   void JudgeByTruth(Tool tool, const Outcome& outcome, const Before& before) {
     const std::size_t worst = before.losses.worst_row;
-    const bool mendable = before.mendable(world_.options.parity);
+    const bool repairable = before.repairable(world_.options.parity);
     const bool damaged = before.losses.anything() || before.metadata_hit;
-    if (before.losses.unjudged && mendable) return JudgeByWhatIsKnown(tool, outcome, before);
+    if (before.losses.unjudged && repairable) return JudgeByWhatIsKnown(tool, outcome, before);
     const auto expect_code = [&](int expected) {
       Require(outcome.code == expected, fmt::format("{} says {} instead of {}, where {} of a row are lost", Name(tool),
                                                     outcome.code, expected, worst));
     };
     if (tool == Tool::kVerify) {
-      expect_code(!damaged ? 0 : mendable ? 1 : 2);
+      expect_code(!damaged ? 0 : repairable ? 1 : 2);
       ExpectNamed(tool, outcome.report, before, false);
     } else if (tool == Tool::kRestore || (tool == Tool::kRepair && !before.missing)) {
-      expect_code(mendable ? 0 : 2);
-      ExpectNamed(tool, outcome.report, before, mendable);
-      mendable ? ExpectWhole(tool) : ExpectDataUntouched(before);
-    } else if (tool == Tool::kRepair && mendable) {
+      expect_code(repairable ? 0 : 2);
+      ExpectNamed(tool, outcome.report, before, repairable);
+      repairable ? ExpectWhole(tool) : ExpectDataUntouched(before);
+    } else if (tool == Tool::kRepair && repairable) {
       expect_code(1);
       ExpectPresentOnesRight(before);
     } else if (tool == Tool::kRepair) {
@@ -279,9 +279,9 @@ class Case {
       ExpectDataUntouched(before);
     } else if (tool == Tool::kSalvage) {
       // A sector that is bad stays so if but a part of it is written.
-      if (mendable || outcome.code != 5 || !before.bad_sectors) expect_code(mendable ? 0 : 2);
-      if (mendable) ExpectNamed(tool, outcome.report, before, true);
-      if (mendable) return ExpectWhole(tool);
+      if (repairable || outcome.code != 5 || !before.bad_sectors) expect_code(repairable ? 0 : 2);
+      if (repairable) ExpectNamed(tool, outcome.report, before, true);
+      if (repairable) return ExpectWhole(tool);
       if (outcome.code == 2) ExpectRestRight(before);
     } else if (tool == Tool::kProtect) {
       // (Without a word it was blessed, or there was nothing to bless.)
@@ -327,7 +327,7 @@ class Case {
                 after.report.root.bytes == truth_.root(),
             fmt::format("not intact after {}", Name(tool)));
     if (!verdict_.wrong.empty()) return;
-    const Status same = truth_.TakeMended();
+    const Status same = truth_.TakeRepaired();
     Require(same.ok(), fmt::format("not as committed after {}: {}", Name(tool), same.message()));
   }
 
@@ -365,7 +365,7 @@ class Case {
     Require(world_.fs.nodes().size() == before.files.size(), "files were made, though rows are beyond repair");
   }
 
-  /// Each block is as it was before, or as it was committed once. Who `broke_off` may have mended the last block of a
+  /// Each block is as it was before, or as it was committed once. Who `broke_off` may have repaired the last block of a
   /// file that is too long, and not have cut it yet.
   void ExpectTowardsCommitted(const std::string& path, const Node& node, bool broke_off) {
     // What could not be read is zero now.

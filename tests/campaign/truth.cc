@@ -115,7 +115,7 @@ Status Truth::TakeFile(std::size_t f, std::map<std::vector<std::size_t>, std::si
   return Status::Ok();
 }
 
-Status Truth::TakeMended() {
+Status Truth::TakeRepaired() {
   const Files was = committed_;
   const std::vector<File> files = files_;
   LZY_RETURN_IF_ERROR(Take(root_));

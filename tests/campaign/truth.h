@@ -42,7 +42,7 @@ class Truth {
   /// What is there now is what was committed.
   Status Take(const Root& root);
   /// What was committed has been made whole: takes note of the sidecars as they are now. Parity must be what it was.
-  Status TakeMended();
+  Status TakeRepaired();
   const Files& old() const { return old_; }  ///< at the first commit
   const Files& committed() const { return committed_; }
   const Superblock& superblock(std::size_t file) const { return files_[file].superblock; }

@@ -72,7 +72,7 @@ class EveryCall(Reads):
                     bare = [line for line in bare if line in lines]
                 self.assertEqual(lines, bare)
                 self.assertTrue(self.said)
-                self.assertTrue(self.is_good(), "it was mended on disk")
+                self.assertTrue(self.is_good(), "it was repaired on disk")
                 self.assertEqual(os.stat(self.path("f")).st_mtime_ns, times)
                 self.assertEqual(self.verify(), 0)
 
@@ -113,7 +113,7 @@ class Damage(Reads):
         self.assertEqual(self.read("read_at"), ["0 wrong 625"])
         self.assertRegex("".join(self.said), r"reads are not checked: .*it is sealed with key")
         self.assertEqual(self.read("read_at", key="key"), ["0 right 375000"])
-        self.assertTrue(self.is_good(), "it was mended on disk")
+        self.assertTrue(self.is_good(), "it was repaired on disk")
         self.tool("lzy-verify", "--key", "key", "f")
 
     def test_an_error_is_the_ranks_own(self):

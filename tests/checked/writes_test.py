@@ -14,7 +14,7 @@ KINDS = ["drop", "flip", "misplace", "duplicate", "short"]
 # Nothing is captured of writes by shared pointers, nor of collective nonblocking ones (MPI libraries never say that one of
 # those failed). ROMIO leaves other nonblocking ones to glibc, where faulty_io does not come between.
 CALLS = ["write", "write_at", "write_all", "write_at_all", "write_all_begin", "write_at_all_begin"]
-MENDED = r"lzy: .*/f: \d+ blocks on the device were not what was written; they were (written again|rebuilt from parity)"
+REPAIRED = r"lzy: .*/f: \d+ blocks on the device were not what was written; they were (written again|rebuilt from parity)"
 
 
 class Writes(Layer):
@@ -39,7 +39,7 @@ class Writes(Layer):
         for name in self.files():
             os.remove(self.path(name))
 
-    def mended(self, *words, **options):
+    def repaired(self, *words, **options):
         for kind in KINDS:
             with self.subTest(kind=kind, words=words, **options):
                 self.fresh()
@@ -51,7 +51,7 @@ class Writes(Layer):
                 self.fresh()
                 done = self.write(kind, *words, verify_writes="on", **options)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertRegex(done.stderr, MENDED)
+                self.assertRegex(done.stderr, REPAIRED)
                 self.assertTrue(self.check(*words), "what was written is there")
                 self.assertEqual(self.verify(), 0)
 
@@ -68,13 +68,13 @@ class Faults(Writes):
 
     def test_of_every_call(self):
         for call in CALLS:
-            self.mended("--call", call)
+            self.repaired("--call", call)
 
     def test_through_a_view(self):
-        self.mended("--call", "write_at_all", "--view", "--unsized")
+        self.repaired("--call", "write_at_all", "--view", "--unsized")
 
     def test_of_rows_whose_parity_was_captured(self):
-        self.mended("--call", "write_at_all", stripe="64K")
+        self.repaired("--call", "write_at_all", stripe="64K")
 
     def test_in_a_file_that_was_protected_before(self):
         words = ["--call", "update"]
@@ -123,7 +123,7 @@ class Pieces(Writes):
                 self.assertTrue(self.content("f") != right, "the fault is one")
                 done = self.pieces(kind, fault, at=at, verify_writes="on")
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertRegex(done.stderr, MENDED)
+                self.assertRegex(done.stderr, REPAIRED)
                 self.assertTrue(self.content("f") == right)
                 self.assertEqual(self.verify(), 0)
 
@@ -145,7 +145,7 @@ class Pieces(Writes):
         self.assertEqual(self.verify(), 0)
         right = self.content("f")
         done = self.pieces("refused", "flip", rank=1, verify_writes="on")
-        self.assertRegex(done.stderr, MENDED)
+        self.assertRegex(done.stderr, REPAIRED)
         self.assertTrue(self.content("f") == right, "what another rank wrote is written again")
         self.assertEqual(self.verify(), 0)
 
@@ -202,7 +202,7 @@ class SmallFiles(Writes):
                     done = self.run_program(["env", *settings, f"LD_PRELOAD={LAYER}:{FAULTY}", CLIENT, "small", "f", size], ranks=1,
                                             layer=False, verify_writes="on")
                     self.assertEqual(done.returncode, 0, done.stderr)
-                    self.assertRegex(done.stderr, MENDED)
+                    self.assertRegex(done.stderr, REPAIRED)
                     self.assertEqual(self.content("f"), self.content("bare"))
                     self.assertEqual(self.verify(), 0)
 

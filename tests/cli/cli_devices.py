@@ -1,4 +1,4 @@
-"""Shared files with device directories: what the tools make there, find there, and mend."""
+"""Shared files with device directories: what the tools make there, find there, and repair."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ class Devices(CliTest):
 
 
 class FullDirectory(Devices):
-    def test_a_full_directory_keeps_nobody_from_mending_data(self):
+    def test_a_full_directory_keeps_nobody_from_repairing_data(self):
         self.protect()
         self.lose(1)
         os.mkdir(self.path("d1"))

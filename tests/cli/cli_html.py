@@ -181,7 +181,7 @@ class Page(PageTest):
         self.assertEqual({d["path"] for d in data["table"]}, names)
         self.assertEqual({d["path"] for d in data["not_intact"]}, names)
         self.assertTrue(all("map" in d for d in data["not_intact"]), [d.get("map_missing") for d in data["not_intact"]])
-        # What it says to type next mends what is meant, whatever its name.
+        # What it says to type next repairs what is meant, whatever its name.
         commands = [d["next"].split("repair with: ")[1].strip() for d in data["not_intact"]]
         for command in commands:
             self.assertRegex(command, r"\Alzy-verify --repair ")

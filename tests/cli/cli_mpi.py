@@ -93,6 +93,24 @@ class UnderMpi(CliTest):
         self.check_ranks(0, "lzy-protect", *SMALL, "a", "s.%r", ranks=3, before=each)
         self.check(0, "lzy-verify", "a", "s.%r")
 
+    def test_with_any_way_of_exchange(self):
+        roots = set()
+        for way in ("auto", "mpi", "pairwise", "ring", "shared"):
+            done = self.check_ranks(0, "lzy-protect", "--exchange", way, "--force", *SMALL, "a", "s.%r", ranks=3)
+            self.assertEqual(done.stderr, "")
+            roots.add(tuple(d["root"] for d in self.report(0, "lzy-verify", "a", "s.%r")["datasets"]))
+            os.remove(self.path("s.1"))
+            self.check_ranks(0, "lzy-restore", "--exchange", way, "s.%r", ranks=3)
+            self.assertEqual(self.read("s.1"), pattern_bytes(50001, seed=1))
+        self.assertEqual(len(roots), 1)
+
+    def test_ranks_that_name_different_ways_of_exchange(self):
+        each = ('case ${PMI_RANK:-$OMPI_COMM_WORLD_RANK} in 0) LZY_EXCHANGE=%s;; 1) LZY_EXCHANGE=%s;; *) LZY_EXCHANGE=%s;; esac; '
+                'export LZY_EXCHANGE; ')
+        for ways in (("mpi", "ring", "shared"), ("shared", "mpi", "pairwise"), ("ring", "auto", "mpi")):
+            self.check_ranks(0, "lzy-protect", "--force", *SMALL, "a", "s.%r", ranks=3, before=each % ways)
+            self.check(0, "lzy-verify", "a", "s.%r")
+
     def test_stale(self):
         self.check_ranks(0, "lzy-protect", *SMALL, "a")
         self.write("a", b"edited" + self.content[6:])

@@ -155,7 +155,7 @@ class WrongParity(WrongParityTest):
         self.assertIn("was not made again: something else of the dataset is not as committed", done.stderr)
         self.assertEqual((self.read("f"), self.read(".LZY.f")), before)
 
-    def unmended(self, path, sidecars=True):
+    def unrepaired(self, path, sidecars=True):
         """Nothing proves all data of it, so the repair changes neither data nor, unless it left a note, sidecars; what it said."""
         def files():
             return {name: content for name, content in self.all_files().items() if sidecars or not name.startswith(".LZY.")}
@@ -171,17 +171,17 @@ class WrongParity(WrongParityTest):
         self.protect("--group", "4", *self.SMALL, "f")
         self.flip("f", 100)
         self.flip("f", BLOCK + 100)
-        self.assertIn("the block rebuilt for offset 0 does not have its hash; not written", self.unmended("f", sidecars=False))
+        self.assertIn("the block rebuilt for offset 0 does not have its hash; not written", self.unrepaired("f", sidecars=False))
         self.assertEqual(self.report(1, "lzy-verify", "f")["datasets"][0]["generation"], 1)
         for rank in range(8):
             self.make(f"s.{rank}", 2 * BLOCK + rank, seed=rank)
         self.protect("--group", "4", *self.SMALL, "s.%r")
         self.flip("s.5", 100)
         self.flip("s.6", 100)
-        self.assertIn("does not have its hash; not written", self.unmended("s.%r", sidecars=False))
+        self.assertIn("does not have its hash; not written", self.unrepaired("s.%r", sidecars=False))
         self.flip("s.6", 100)  # back
         os.remove(self.path("s.5"))
-        self.assertIn("was not made again", self.unmended("s.%r", sidecars=False))
+        self.assertIn("was not made again", self.unrepaired("s.%r", sidecars=False))
         self.assertEqual(self.report(1, "lzy-verify", "s.%r")["datasets"][0]["generation"], 1)
 
     def test_what_another_set_needs_stays(self):
@@ -191,8 +191,8 @@ class WrongParity(WrongParityTest):
             self.protect("--group", "4", *self.SMALL, f"{name}.%r")
         for kind in ("", ".LZY."):
             os.rename(self.path(f"{kind}t.1"), self.path(f"{kind}s.1"))
-        self.unmended("s.%r")
-        self.unmended("t.%r")
+        self.unrepaired("s.%r")
+        self.unrepaired("t.%r")
 
     def test_rows_with_edits_are_left_out(self):
         self.make("f", BLOCK)

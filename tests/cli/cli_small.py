@@ -97,7 +97,7 @@ class SmallFiles(CliTest):
 
 
 class Golden(CliTest):
-    """Sidecars that were written once, by the versions up to this one, are read, mend, and are committed anew."""
+    """Sidecars that were written once, by the versions up to this one, are read, repair, and are committed anew."""
 
     def setUp(self):
         super().setUp()

@@ -17,7 +17,7 @@ class Help(CliTest):
                 done = self.check(0, tool, spelling)
                 # lzy-run prints nothing of its own: it takes these two, and does not offer them.
                 idle = ("--json", "--no-progress")
-                for option in idle + ("--quiet", "--threads", "--memory", "--topology", "--version"):
+                for option in idle + ("--quiet", "--threads", "--memory", "--topology", "--exchange", "--version"):
                     (self.assertNotIn if tool == "lzy-run" and option in idle else self.assertIn)(option, done.stdout, tool)
                 self.assertEqual(done.stderr, "")
 
@@ -94,6 +94,7 @@ class BadOptions(CliTest):
            ("block-size", "1000", "a power of two from 512 to 16M"), ("block-size", "32M", "a power of two from 512 to 16M"),
            ("stripe", "3M", "a power-of-two multiple of block-size"), ("memory", "much", "a size"),
            ("threads", "x", "a number"), ("log", "loud", "error, warn, info or debug"),
+           ("exchange", "MPI", "auto, mpi, pairwise, ring or shared"),
            ("topology", "ring", "auto, bcast, pipelined, daisy, hierarchical or hypercube"),
            ("topology", "auto:1:1", "auto:LATENCY:GAP:BANDWIDTH with what messages cost (microseconds, microseconds, MB/s)")]
 
@@ -193,7 +194,10 @@ class Tuning(CliTest):
     def test_table_has_every_choice_with_one_candidate_picked(self):
         done = self.tune()
         self.assertEqual(done.stderr, "")
-        *lines, last = done.stdout.splitlines()
+        table, exchange = done.stdout.split("exchange: ")
+        self.assertEqual(exchange, "how parity is added up among processes\n  one node: shared memory\n"
+                                   "  several nodes: mpi, because nothing was measured\n")
+        *lines, last = table.splitlines()
         picked = {}
         for line in lines:
             if not line.startswith(" "):
@@ -210,6 +214,7 @@ class Tuning(CliTest):
         document = json.loads(self.tune("--json").stdout)
         [cache] = self.caches()
         self.assertEqual(document.pop("cache"), cache)
+        self.assertEqual(document.pop("exchange"), [])
         self.assertEqual(os.stat(cache).st_mode & 0o777, 0o600)
         self.assertEqual(json.loads(self.read(cache)), document)
         self.assertEqual(document["schema"], "lzy-tuning/2")

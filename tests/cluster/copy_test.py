@@ -40,7 +40,7 @@ class Copies(nodes.Nodes):
 class BetweenNodes(Copies):
     def test_a_tree(self):
         self.protect("n1", self.source)
-        # Damage that parity mends on the way; the source stays as it is.
+        # Damage that parity repairs on the way; the source stays as it is.
         committed = self.content(self.disk("n1", "src", "large"))
         stat = os.stat(self.disk("n1", "src", "large"))
         with open(self.disk("n1", "src", "large"), "r+b") as file:

@@ -98,7 +98,7 @@ class FewerNodes(nodes.Nodes):
         where = {name: node for node in here for name in self.listed(node)}
         # Each rank where its checkpoint is.
         order = [where[f"state.{rank}"] for rank in range(4)]
-        # More of the group are on one node than parity can mend.
+        # More of the group are on one node than parity can repair.
         told = r"^lzy: .*3 members of one node are in one group now.*\n$"
         self.assertEqual(self.restart_each_on(order, told=told), expected)
 
@@ -229,7 +229,7 @@ class SharedFiles(nodes.Nodes):
     NODES = 3
 
     def test_a_node_dies_under_a_shared_file(self):
-        """The file system under all outlives its nodes; what is damaged there is mended by those that are left."""
+        """The file system under all outlives its nodes; what is damaged there is repaired by those that are left."""
         field = self.reference()
         path = f"{self.shared}/state"
         self.solve(10, checkpoint=path, set="")

@@ -73,7 +73,7 @@ class CommFaultsTest : public ::testing::TestWithParam<std::tuple<std::uint64_t,
   int failures_ = 0;
 };
 
-TEST_P(CommFaultsTest, AreMended) {
+TEST_P(CommFaultsTest, AreRepaired) {
   Faults faults(11);
   faults.share = 0.1;
   for (int i = 0; i < 60 && !HasFatalFailure(); ++i) Exchange(i);
@@ -82,7 +82,7 @@ TEST_P(CommFaultsTest, AreMended) {
 }
 
 // Whatever the share of messages that err, and wherever.
-TEST_P(CommFaultsTest, AreMendedOrAnErrorOnAllRanksAlike) {
+TEST_P(CommFaultsTest, AreRepairedOrAnErrorOnAllRanksAlike) {
   int failures = 0;
   for (const double share : {0.5, 0.9}) {
     Faults faults(12);
@@ -99,7 +99,7 @@ TEST_P(CommFaultsTest, ThatAreEverywhereAreAnErrorAndNothingElse) {
     static int deaf = 0;
     deaf = i % comm_->size();
     SetFaultHook([](const Arrival& arrival, MutableByteSpan content) {
-      if (arrival.at != deaf || arrival.part == Part::kRequest) return;
+      if (arrival.at != deaf || arrival.part == MessagePart::kRequest) return;
       for (std::uint8_t& byte : content) byte ^= 0x5a;
     });
     const auto all = comm_->AllGather(Brought(i, comm_->rank()));

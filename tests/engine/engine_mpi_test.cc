@@ -1,5 +1,5 @@
 // The engine under MPI: any number of ranks, seeing any part of a set, makes the same sidecars as one process alone,
-// and mends the same damage. Every rank runs every test; rank 0 makes the files and looks at what became of them.
+// and repairs the same damage. Every rank runs every test; rank 0 makes the files and looks at what became of them.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>

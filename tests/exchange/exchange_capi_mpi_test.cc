@@ -201,7 +201,7 @@ TEST_F(ExchangeApi, WhatCannotBeProvenIsAnErrorOnBothSides) {
   const auto out = Numbers(50'000, 0);
   std::vector<int> in(50'000);
   SetFaultHook([](const Arrival& arrival, MutableByteSpan content) {
-    if (arrival.part == Part::kChunk || arrival.part == Part::kLeaves) content[content.size() - 1] ^= 1;
+    if (arrival.part == MessagePart::kChunk || arrival.part == MessagePart::kLeaves) content[content.size() - 1] ^= 1;
   });
   lzy_request requests[2];
   MPI_Status statuses[2];

@@ -4,7 +4,7 @@
 
 #include "transport/mpi_call.h"
 #include "validated/collectives.h"
-#include "validated/mend.h"
+#include "validated/dialogue.h"
 #include "validated/transfer.h"
 #include "exchange_fixture.h"
 
@@ -47,7 +47,7 @@ class ExchangeFaultsTest : public ::testing::Test {
 };
 
 // The chance that one part is struck kAttempts times in a row is small at the lower shares, and large at the highest, so that there
-// are both: messages mended, and messages given up. Then both sides must say so.
+// are both: messages repaired, and messages given up. Then both sides must say so.
 TEST_F(ExchangeFaultsTest, TenThousandAndMoreAreCorrectedOrReported) {
   std::mt19937_64 same(99);  // equal on all ranks
   Faults faults(1);
@@ -160,24 +160,24 @@ TEST_F(ExchangeFaultsTest, GathersAreCorrectedOrReported) {
 }
 
 // Messages with this part in them: inline, in one chunk after the root, in several before it.
-std::vector<std::size_t> SizesWith(Part part) {
-  if (part == Part::kInline) return {40};
-  if (part == Part::kRoot) return {5000};
+std::vector<std::size_t> SizesWith(MessagePart part) {
+  if (part == MessagePart::kInline) return {40};
+  if (part == MessagePart::kRoot) return {5000};
   return {60, 5000};
 }
 
 // Every part of the protocol, struck once and for good.
 TEST_F(ExchangeFaultsTest, EveryPartStruckOnceIsCorrected) {
-  for (int at = 0; at < static_cast<int>(Part::kSum); ++at) {
-    const auto part = static_cast<Part>(at);
+  for (int at = 0; at < static_cast<int>(MessagePart::kSum); ++at) {
+    const auto part = static_cast<MessagePart>(at);
     for (const std::size_t size : SizesWith(part)) {
       Faults faults(20 + static_cast<std::uint64_t>(at));
       int left = 1;
       faults.share = 1;
       // Requests and replies only travel once a chunk was struck; requests arrive at the sender.
-      bool chunk = part > Part::kRoot;
+      bool chunk = part > MessagePart::kRoot;
       faults.where = [&](const Arrival& arrival) {
-        if (chunk && arrival.part == Part::kChunk) return !(chunk = false);
+        if (chunk && arrival.part == MessagePart::kChunk) return !(chunk = false);
         return arrival.part == part && left-- > 0;
       };
       auto out = BytesOf(size, 1);
@@ -195,38 +195,38 @@ TEST_F(ExchangeFaultsTest, EveryPartStruckOnceIsCorrected) {
 // of several chunks (bytes 64..191) or of the only one, a leaf, which then never arrives; of an inline message the last
 // byte.
 void StrikeAnnouncement(const Arrival& arrival, MutableByteSpan content) {
-  if (arrival.part == Part::kAnnounce) content[9] ^= 1;
+  if (arrival.part == MessagePart::kAnnounce) content[9] ^= 1;
 }
 void StrikeByHand(const Arrival& arrival, MutableByteSpan content) {
-  if (arrival.part == Part::kChunk && content.size() == 128) content[70] ^= 1;
-  if (arrival.part == Part::kChunk && content.size() == 60) content[40] ^= 1;
-  if (arrival.part == Part::kLeaves || arrival.part == Part::kInline) content[content.size() - 1] ^= 1;
+  if (arrival.part == MessagePart::kChunk && content.size() == 128) content[70] ^= 1;
+  if (arrival.part == MessagePart::kChunk && content.size() == 60) content[40] ^= 1;
+  if (arrival.part == MessagePart::kLeaves || arrival.part == MessagePart::kInline) content[content.size() - 1] ^= 1;
 }
 
 TEST_F(ExchangeFaultsTest, EveryPartStruckForGoodIsReportedOnBothSides) {
-  for (int at = 0; at < static_cast<int>(Part::kSum); ++at) {
-    const auto part = static_cast<Part>(at);
-    if (part == Part::kChunk) continue;  // leaves are sent again, and come
+  for (int at = 0; at < static_cast<int>(MessagePart::kSum); ++at) {
+    const auto part = static_cast<MessagePart>(at);
+    if (part == MessagePart::kChunk) continue;  // leaves are sent again, and come
     for (const std::size_t size : SizesWith(part)) {
       SCOPED_TRACE("part " + std::to_string(at) + ", " + std::to_string(size) + " bytes");
       {
         Faults faults(40 + static_cast<std::uint64_t>(at));
         faults.share = 1;
-        bool chunk = part > Part::kRoot;
+        bool chunk = part > MessagePart::kRoot;
         faults.where = [&](const Arrival& arrival) {
-          if (chunk && arrival.part == Part::kChunk) return !(chunk = false);
+          if (chunk && arrival.part == MessagePart::kChunk) return !(chunk = false);
           return arrival.part == part;
         };
         auto out = BytesOf(size, 1);
         std::vector<std::uint8_t> in(size);
-        if (part == Part::kLeaves || part == Part::kInline) SetFaultHook(StrikeByHand);
-        if (part == Part::kAnnounce) SetFaultHook(StrikeAnnouncement);
+        if (part == MessagePart::kLeaves || part == MessagePart::kInline) SetFaultHook(StrikeByHand);
+        if (part == MessagePart::kAnnounce) SetFaultHook(StrikeAnnouncement);
         const auto [sent, received] = Ring(out, in, false);
         EXPECT_CODE(sent, Code::kCorrupt);
         EXPECT_CODE(received, Code::kCorrupt);
         EXPECT_NE(sent.message().find("rank " + std::to_string(next_)), std::string::npos) << sent.message();
         EXPECT_NE(received.message().find("rank " + std::to_string(before_)), std::string::npos) << received.message();
-        if (part == Part::kLeaves) {
+        if (part == MessagePart::kLeaves) {
           const char* const leaf = size == 60 ? "bytes 32..47 of" : "bytes 128..143 of";
           EXPECT_NE(sent.message().find(leaf), std::string::npos) << sent.message();
           EXPECT_NE(received.message().find(leaf), std::string::npos) << received.message();
@@ -243,12 +243,12 @@ TEST_F(ExchangeFaultsTest, EveryPartStruckForGoodIsReportedOnBothSides) {
   }
 }
 
-// One of several receivers is struck at one chunk, always; the others have theirs, and only it is mended.
-TEST_F(ExchangeFaultsTest, OneOfSeveralReceiversIsMendedAlone) {
+// One of several receivers is struck at one chunk, always; the others have theirs, and only it is repaired.
+TEST_F(ExchangeFaultsTest, OneOfSeveralReceiversIsRepairedAlone) {
   if (size_ < 3) GTEST_SKIP() << "for three ranks or more";
   Faults faults(60);
   faults.share = 1;
-  faults.where = [&](const Arrival& arrival) { return arrival.part == Part::kChunk && rank_ == size_ - 1; };
+  faults.where = [&](const Arrival& arrival) { return arrival.part == MessagePart::kChunk && rank_ == size_ - 1; };
   auto bytes = rank_ == 0 ? BytesOf(10000, 5) : std::vector<std::uint8_t>(10000);
   EXPECT_OK(Pump::OfProcess().Run(Broadcast(link_, PayloadOf(bytes), 0, false)));
   EXPECT_EQ(bytes, BytesOf(10000, 5));
@@ -256,11 +256,11 @@ TEST_F(ExchangeFaultsTest, OneOfSeveralReceiversIsMendedAlone) {
 }
 
 // A fault that all receivers have got: one passes on what it proved to the next.
-TEST_F(ExchangeFaultsTest, AllReceiversAreMended) {
+TEST_F(ExchangeFaultsTest, AllReceiversAreRepaired) {
   if (size_ < 2) GTEST_SKIP() << "nothing is sent";
   Faults faults(61);
   faults.share = 1;
-  faults.where = [&](const Arrival& arrival) { return arrival.part == Part::kChunk; };
+  faults.where = [&](const Arrival& arrival) { return arrival.part == MessagePart::kChunk; };
   auto bytes = rank_ == 0 ? BytesOf(20000, 5) : std::vector<std::uint8_t>(20000);
   EXPECT_OK(Pump::OfProcess().Run(Broadcast(link_, PayloadOf(bytes), 0, false)));
   EXPECT_EQ(bytes, BytesOf(20000, 5));

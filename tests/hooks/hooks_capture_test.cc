@@ -120,7 +120,7 @@ class CaptureOfWrites : public testing::Test {
       MPI_Type_contiguous(1, MPI_BYTE, &filetype);
     }
     MPI_Type_commit(&filetype);
-    View view;
+    MpiView view;
     view.Set(displacement, MPI_BYTE, filetype, "native");
     const MPI_Offset offset = maker.Chance(50) ? 0 : maker.Pick(0, 20000);
     trace_ += fmt::format("\nseed {}: {} of {} at {}, displacement {}, pieces of {}", Seed(), count, type.text, offset,
@@ -203,7 +203,7 @@ class CaptureBesideWrites : public CaptureOfWrites {
             nullptr, nullptr};
   }
   std::unique_ptr<CaptureBeside> Start(const void* from, std::uint64_t bytes = kBytes) {
-    return CaptureBeside::Start(*open_, Call(from, bytes), View(), 0, bytes);
+    return CaptureBeside::Start(*open_, Call(from, bytes), MpiView(), 0, bytes);
   }
   std::shared_ptr<Capture> Take() {
     const std::lock_guard lock(open_->mutex);
@@ -261,7 +261,7 @@ TEST_F(CaptureBesideWrites, IsNotForSmallWritesOneThreadOrHandlersThatMayNotRetu
   MPI_File_create_errhandler(HandleNothing, &handler);
   MPI_File_set_errhandler(file(), handler);
   EXPECT_EQ(Start(buffer()), nullptr);
-  EXPECT_EQ(WriteCapture(*open_, Call(buffer(), kBytes), View(), 0, kBytes).capture(), nullptr) << "failures may have no code";
+  EXPECT_EQ(WriteCapture(*open_, Call(buffer(), kBytes), MpiView(), 0, kBytes).capture(), nullptr) << "failures may have no code";
   EXPECT_EQ(Take(), nullptr);
   MPI_File_set_errhandler(file(), MPI_ERRORS_RETURN);
   MPI_Errhandler_free(&handler);
@@ -281,7 +281,7 @@ class BufferWithAHole : public CaptureBesideWrites {
     ASSERT_NE(memory_, MAP_FAILED);
     std::memset(memory_, 1, kBytes);
     // Had the layer remembered what it can read, it would do so now.
-    WriteCapture(*open_, Call(memory_, kBytes), View(), 0, kBytes).Run();
+    WriteCapture(*open_, Call(memory_, kBytes), MpiView(), 0, kBytes).Run();
     Take();
     ASSERT_EQ(mprotect(memory_ + kHole * 4096, 4096, PROT_NONE), 0);
   }
@@ -300,7 +300,7 @@ class BufferWithAHole : public CaptureBesideWrites {
 };
 
 TEST_F(BufferWithAHole, IsCapturedAroundTheHole) {
-  WriteCapture(*open_, Call(memory_, kBytes), View(), 0, kBytes).Run();
+  WriteCapture(*open_, Call(memory_, kBytes), MpiView(), 0, kBytes).Run();
   ExpectAllButTheHole();
 }
 
@@ -313,7 +313,7 @@ TEST_F(BufferWithAHole, IsCapturedAroundTheHoleWhileItIsWritten) {
 
 TEST_F(BufferWithAHole, IsCapturedAroundTheHoleInSmallWrites) {
   for (std::uint64_t at = 0; at < kBytes; at += 1024) {
-    WriteCapture(*open_, Call(memory_ + at, 1024), View(), static_cast<MPI_Offset>(at), 1024).Run();
+    WriteCapture(*open_, Call(memory_ + at, 1024), MpiView(), static_cast<MPI_Offset>(at), 1024).Run();
   }
   ExpectAllButTheHole();
 }
@@ -326,7 +326,7 @@ TEST_F(BufferWithAHole, OfPiecesIsNotCaptured) {
     MPI_Type_commit(&type);
     DataCall call = Call(memory_, 1);
     call.type = ToWord(type);
-    WriteCapture(*open_, call, View(), 0, static_cast<std::uint64_t>(count) * 2).Run();
+    WriteCapture(*open_, call, MpiView(), 0, static_cast<std::uint64_t>(count) * 2).Run();
     MPI_Type_free(&type);
     const auto capture = Take();
     const auto missed = Without(Without(capture->Written(10), capture->Captured(10)), capture->Open(10));

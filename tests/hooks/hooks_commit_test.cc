@@ -10,7 +10,7 @@
 #include "dataset/view.h"
 #include "engine/engine.h"
 #include "hooks/epochs/commit.h"
-#include "hooks/epochs/epoch.h"
+#include "hooks/epochs/file_epoch.h"
 #include "hooks/files/registry.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"

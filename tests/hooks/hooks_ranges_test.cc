@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "datatypes/type_map.h"
-#include "hooks/ranges/view.h"
+#include "hooks/ranges/mpi_view.h"
 #include "hooks_types.h"
 
 namespace lzy::hooks {
@@ -315,7 +315,7 @@ class RangesOfWrites : public testing::Test {
   }
 
   static std::optional<Ranges> RangesFor(const Case& made, std::size_t limit) {
-    View view;
+    MpiView view;
     view.Set(made.write.displacement, made.etype.get(), made.filetype.get(), "native");
     return view.Ranges(static_cast<MPI_Offset>(made.write.offset), made.write.bytes, limit);
   }
@@ -439,7 +439,7 @@ TEST(RangesOfViews, TakeMicrosecondsForManyRuns) {
   const int sixteen = 16, one = 1, zero = 0;
   MPI_Type_create_subarray(1, &sixteen, &one, &zero, MPI_ORDER_C, MPI_BYTE, &element);
   for (const MPI_Datatype type : {many, plane, element}) {
-    View view;
+    MpiView view;
     view.Set(8, MPI_BYTE, type, "native");
     for (const std::size_t limit : {std::size_t{1}, std::size_t{5}, std::size_t{4096}, std::size_t{16384}}) {
       const auto begin = std::chrono::steady_clock::now();
@@ -458,7 +458,7 @@ TEST(RangesOfViews, TakeMicrosecondsForManyRuns) {
 
 double MicrosecondsToSet(MPI_Datatype filetype) {
   constexpr int kTimes = 200;
-  View view;
+  MpiView view;
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < kTimes; ++i) view.Set(8, MPI_BYTE, filetype, "native");
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / kTimes;

@@ -39,11 +39,11 @@ TEST_F(ReadCheckTest, OfDamageThatAnotherProcessRepairedIsNotSaidThatItWasReadWr
   const auto one = Open(), other = Open();
   fs_.At("d/f").bytes[700] ^= 1;
   std::vector<std::uint8_t> ours = fs_.At("d/f").bytes, theirs = ours;
-  EXPECT_GT(Check(*one, ours).mended, 0u);
+  EXPECT_GT(Check(*one, ours).repaired, 0u);
   const ReadVerdict verdict = Check(*other, theirs);
   EXPECT_EQ(theirs, good_);
   EXPECT_GT(verdict.reread, 0u);
-  EXPECT_TRUE(verdict.mended_elsewhere);
+  EXPECT_TRUE(verdict.repaired_elsewhere);
 }
 
 TEST_F(ReadCheckTest, WhatWasReadWronglyIsSaidToBe) {
@@ -54,7 +54,7 @@ TEST_F(ReadCheckTest, WhatWasReadWronglyIsSaidToBe) {
     const ReadVerdict verdict = Check(*check, buffer);
     EXPECT_EQ(buffer, good_);
     EXPECT_GT(verdict.reread, 0u);
-    EXPECT_FALSE(verdict.mended_elsewhere);
+    EXPECT_FALSE(verdict.repaired_elsewhere);
   }
 }
 
@@ -62,12 +62,12 @@ TEST_F(ReadCheckTest, OwnRepairsAreNoOtherProcess) {
   const auto check = Open();
   fs_.At("d/f").bytes[700] ^= 1;
   std::vector<std::uint8_t> buffer = fs_.At("d/f").bytes;
-  EXPECT_GT(Check(*check, buffer).mended, 0u);
+  EXPECT_GT(Check(*check, buffer).repaired, 0u);
   buffer = good_;
   buffer[5000] ^= 1;
   const ReadVerdict verdict = Check(*check, buffer);
   EXPECT_GT(verdict.reread, 0u);
-  EXPECT_FALSE(verdict.mended_elsewhere);
+  EXPECT_FALSE(verdict.repaired_elsewhere);
 }
 
 }  // namespace

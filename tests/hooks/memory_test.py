@@ -65,7 +65,7 @@ class Memory(Layer):
                 self.assertEqual((done.returncode, done.stdout), (0, "read_at 0 ok\nread_at 0 ok\n"), done.stderr)
                 self.quiet(done)
 
-    def test_is_not_mended_but_the_disk_is(self):
+    def test_is_not_repaired_but_the_disk_is(self):
         for size, what in CASES[1:3]:
             with self.subTest(size=size, what=what):
                 self.clear()

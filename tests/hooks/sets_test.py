@@ -84,7 +84,7 @@ class Sets(Layer):
         self.assertEqual(run_in("/ 2", group=2), "", "it is told once")
         self.assertEqual(self.verify("s.%r"), 0)
         self.clear()
-        # What parity can still mend is nothing to be warned of.
+        # What parity can still repair is nothing to be warned of.
         for racks in ("* 1", "* 10", "/ 2"):
             self.assertEqual(run_in(racks, group=4, parity=2), "")
 

@@ -11,7 +11,7 @@ from layered import BUILD, LAYER
 
 class Symbols(unittest.TestCase):
     """The table of calls against the MPI library's own."""
-    TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../romio_hooks/layer/wrapped_calls.def")
+    TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../romio_hooks/contract/wrapped_calls.def")
 
     def exported(self, library):
         out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True)

@@ -101,8 +101,8 @@ class TheExtraction(unittest.TestCase):
 
     def test_an_object_serves_the_same_command_in_another_tree_only(self):
         def key(*words):
-            return reuse_objects.key(["-I/a/b/layers/x", "-O3", *words, "-c", "/a/lib/x.cc"], "/a", "/a/b")
-        other = ["-O3", "-I/c/d/layers/x", "-MD", "-MT", "x", "-MF", "y", "-o", "x", "-c", "/c/lib/x.cc"]
+            return reuse_objects.key(["-I/a/b/levels/x", "-O3", *words, "-c", "/a/lib/x.cc"], "/a", "/a/b")
+        other = ["-O3", "-I/c/d/levels/x", "-MD", "-MT", "x", "-MF", "y", "-o", "x", "-c", "/c/lib/x.cc"]
         self.assertEqual(key("-o", "z"), reuse_objects.key(other, "/c", "/c/d"))
         self.assertNotEqual(key("-o", "z", "-DX"), reuse_objects.key(other, "/c", "/c/d"))
 

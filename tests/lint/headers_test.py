@@ -10,7 +10,7 @@ import os
 import re
 import unittest
 
-from layering_test import ROOT, includes_in, text_of, tree_files
+from levels_test import ROOT, includes_in, text_of, tree_files
 
 # Which header each name of the C++ library is in: those that other headers bring along in some versions and not in others.
 NAMES = {

@@ -46,12 +46,12 @@ class MemoryFileSystem final : public FileSystem {
     std::uint64_t bytes = 0;  ///< that are done, of a torn write
   };
   /// Called before every read and write that `fault` lets pass. May be empty.
-  std::function<Lie(Op, const std::string& path, std::uint64_t offset, std::uint64_t length, bool from_device)> lie;
+  std::function<Lie(Op, const std::string& path, std::uint64_t offset, std::uint64_t length, bool uncached)> lie;
   /// Told of every operation that was done and is in StorageOp, in their order. May be empty.
   std::function<void(const StorageOp&)> record;
   /// The time that files are stamped with.
   std::function<std::int64_t()> now = [] { return CoarseNowNs(); };
-  std::uint64_t reads_from_device = 0;
+  std::uint64_t uncached_reads = 0;
   /// How often each file was locked, by inode. Locking again through the descriptor that has the lock does not count.
   std::map<std::uint64_t, int> lockings;
   /// SetTimes keeps no parts of seconds.
@@ -207,8 +207,8 @@ class MemoryFileSystem final : public FileSystem {
   Status Check(Op op, const std::string& path, std::uint64_t offset, std::uint64_t length) {
     return fault ? fault(op, path, offset, length) : Status::Ok();
   }
-  Lie LieOf(Op op, const std::string& path, std::uint64_t offset, std::uint64_t length, bool from_device) {
-    return lie ? lie(op, path, offset, length, from_device) : Lie();
+  Lie LieOf(Op op, const std::string& path, std::uint64_t offset, std::uint64_t length, bool uncached) {
+    return lie ? lie(op, path, offset, length, uncached) : Lie();
   }
   void Record(StorageOp op, const Node* node) const {
     if (!record) return;
@@ -224,7 +224,7 @@ class MemoryFileSystem final : public FileSystem {
   Node Fresh(std::uint32_t mode) {
     Node node;
     node.stat.inode = ++inodes_;
-    node.stat.device = 7;
+    node.stat.file_system = 7;
     node.stat.mode = mode;
     node.stat.mtime_ns = node.stat.ctime_ns = node.stat.birth_ns = now();
     if (without_births) node.stat.birth_ns = 0;
@@ -253,7 +253,7 @@ class MemoryFile final : public File {
   }
 
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override { return Read(offset, to, false); }
-  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override {
+  Result<std::size_t> ReadAtUncached(std::uint64_t offset, MutableByteSpan to) override {
     return Read(offset, to, true);
   }
 
@@ -357,11 +357,11 @@ class MemoryFile final : public File {
     return std::any_of(ranges.begin(), ranges.end(),
                        [&](const auto& r) { return r.first < offset + length && offset < r.first + r.second; });
   }
-  Result<std::size_t> Read(std::uint64_t offset, MutableByteSpan to, bool from_device) {
+  Result<std::size_t> Read(std::uint64_t offset, MutableByteSpan to, bool uncached) {
     LZY_RETURN_IF_ERROR(fs_.Check(Op::kRead, path_, offset, to.size()));
-    const auto lie = fs_.LieOf(Op::kRead, path_, offset, to.size(), from_device);
+    const auto lie = fs_.LieOf(Op::kRead, path_, offset, to.size(), uncached);
     std::lock_guard lock(fs_.mutex_);
-    if (from_device) ++fs_.reads_from_device;
+    if (uncached) ++fs_.uncached_reads;
     if (Overlaps(node_->unreadable, offset, to.size())) return {Code::kUnreadable, path_ + ": Input/output error"};
     const auto& bytes = node_->bytes;
     const std::size_t count = offset >= bytes.size() ? 0 : std::min<std::size_t>(to.size(), bytes.size() - offset);
@@ -372,7 +372,7 @@ class MemoryFile final : public File {
       std::copy_n(before.begin() + static_cast<std::ptrdiff_t>(offset),
                   std::min<std::size_t>(count, before.size() - offset), to.begin());
     }
-    if (!from_device && !node_->flaky.empty()) {
+    if (!uncached && !node_->flaky.empty()) {
       for (std::size_t i = 0; i < count; ++i) {
         if (Overlaps(node_->flaky, offset + i, 1)) to[i] ^= 0x40;
       }

@@ -54,7 +54,7 @@ class PowerLoss {
       using Kind = StorageOp::Kind;
       switch (op.kind) {
         case Kind::kCreate:
-          files[op.inode].node.stat = {.device = 7, .inode = op.inode, .mtime_ns = op.mtime_ns, .ctime_ns = op.mtime_ns, .mode = 0600};
+          files[op.inode].node.stat = {.file_system = 7, .inode = op.inode, .mtime_ns = op.mtime_ns, .ctime_ns = op.mtime_ns, .mode = 0600};
           [[fallthrough]];
         case Kind::kRename:
         case Kind::kRemove:

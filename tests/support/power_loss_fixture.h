@@ -227,11 +227,11 @@ class PowerLossFixture : public MemoryDatasetTest {
         fmt::format("the power failed after {} of {} operations, state {}", count, run_->operations(), seen_.size()));
     fs_.Restore(left);
     check(count == run_->operations());
-    if (HasFailure()) TellOperations(count);
+    if (HasFailure()) PrintOperations(count);
   }
 
   /// The first `count` operations, for whoever looks for the reason.
-  void TellOperations(std::size_t count) const {
+  void PrintOperations(std::size_t count) const {
     const char* names[] = {"create", "write", "truncate", "set times", "sync", "rename", "remove", "sync directory"};
     for (std::size_t i = 0; i < count; ++i) {
       const StorageOp& op = run_->operation(i);

@@ -42,7 +42,7 @@ class RandomDamage {
   /// All of one device, in some way.
   void SpoilDevice(ModelGroup& group, std::uint32_t device);
   void SpoilDevices(std::size_t most, bool metadata_too);
-  /// Bytes in a row of a file that parity can mend wherever they begin.
+  /// Bytes in a row of a file that parity can repair wherever they begin.
   std::uint64_t LongestBurst(const ModelGroup& group, std::uint64_t size) const;
   void Burst();
   void CutTail();

@@ -55,7 +55,7 @@ class ResolveTest : public ::testing::Test {
     sb.largest_group = 1;
     sb.members = std::max(1u, sb.members);
     const bool committed = sb.state != SidecarState::kNeverCommitted;
-    sb.stamp = {committed ? stat->size : 0, committed ? stat->mtime_ns : 0, stat->inode, stat->device, stat->birth_ns};
+    sb.stamp = {committed ? stat->size : 0, committed ? stat->mtime_ns : 0, stat->inode, stat->file_system, stat->birth_ns};
     SidecarContents contents;
     contents.superblock = sb;
     contents.info.name = name;

@@ -162,7 +162,7 @@ class SidecarTest : public ::testing::Test {
   }
   /// Heals the copies of `contents`, stopped at every operation. `check` looks at the sidecar that is left.
   template <class Check>
-  void HealAtEveryCrash(const SidecarContents& contents, const Check& check) {
+  void RepairAtEveryCrash(const SidecarContents& contents, const Check& check) {
     AtEveryCrash(
         fs_,
         [&]() -> Status {

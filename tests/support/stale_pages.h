@@ -43,7 +43,7 @@ class NodeFileSystem final : public PassingFileSystem {
     if (!stat.ok()) return stat;
     const std::lock_guard lock(mutex_);
     if (const auto known = known_.find(stat->inode); known != known_.end()) *stat = known->second.stat;
-    stat->device = device_;
+    stat->file_system = device_;
     return stat;
   }
   Status Rename(const std::string& from, const std::string& to) override {
@@ -132,12 +132,12 @@ class NodeFile final : public File, public LateFile {
     node_.stale_readings_ += there != now.size() || !std::equal(now.begin(), now.end(), to.begin());
     return now.size();
   }
-  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override {
+  Result<std::size_t> ReadAtUncached(std::uint64_t offset, MutableByteSpan to) override {
     if (node_.late_contents_) return ReadAt(offset, to);
     const std::lock_guard lock(node_.mutex_);
     LZY_ASSIGN_OR_RETURN(const FileStat stat, Seen());
     const std::uint64_t end = std::min(stat.size, offset + to.size());
-    return offset >= end ? std::size_t{0} : file_->ReadAtFromDevice(offset, to.first(end - offset));
+    return offset >= end ? std::size_t{0} : file_->ReadAtUncached(offset, to.first(end - offset));
   }
   Status WriteAt(std::uint64_t offset, ByteSpan from) override {
     const std::lock_guard lock(node_.mutex_);
@@ -199,7 +199,7 @@ class NodeFile final : public File, public LateFile {
   Result<FileStat> Seen() {
     if (const auto known = node_.known_.find(inode_); known != node_.known_.end()) return known->second.stat;
     LZY_ASSIGN_OR_RETURN(FileStat stat, file_->Stat());
-    stat.device = node_.device_;
+    stat.file_system = node_.device_;
     if (node_.looks_ > 0) node_.known_[inode_] = {stat};
     return stat;
   }

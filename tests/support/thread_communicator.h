@@ -46,6 +46,7 @@ class ThreadCommunicator final : public Communicator {
     std::map<int, std::shared_ptr<Hub>> children;
     Spoil spoil;
     CallTraffic* traffic = nullptr;
+    std::function<void(int rank, int size, double seconds)> measured;
   };
 
   ThreadCommunicator(std::shared_ptr<Hub> hub, int rank, std::vector<std::string> names)
@@ -117,6 +118,12 @@ class ThreadCommunicator final : public Communicator {
     hub_->barrier.arrive_and_wait();
     return Status::Ok();
   }
+  Status MeasureExchange(double seconds, bool /*again*/) override {
+    Meet("MeasureExchange");
+    if (hub_->measured) hub_->measured(rank_, size(), seconds);
+    hub_->barrier.arrive_and_wait();
+    return Status::Ok();
+  }
   Result<std::unique_ptr<Communicator>> Split(int color) override {
     std::vector<std::uint64_t> colors = Numbers("Split", static_cast<std::uint64_t>(color));
     int size = 0, rank = 0;
@@ -134,6 +141,7 @@ class ThreadCommunicator final : public Communicator {
       if (!slot) slot = std::make_shared<Hub>(size);
       slot->spoil = hub_->spoil;
       slot->traffic = hub_->traffic;
+      slot->measured = hub_->measured;
       child = slot;
     }
     hub_->barrier.arrive_and_wait();
@@ -177,11 +185,13 @@ class ThreadCommunicator final : public Communicator {
 
 /// Calls work(communicator) on `ranks` threads at once. `names`: processor names by rank; all "node" when empty.
 inline void RunRanks(int ranks, const std::function<void(Communicator&)>& work, std::vector<std::string> names = {},
-                     ThreadCommunicator::Spoil spoil = nullptr, CallTraffic* traffic = nullptr) {
+                     ThreadCommunicator::Spoil spoil = nullptr, CallTraffic* traffic = nullptr,
+                     std::function<void(int rank, int size, double seconds)> measured = nullptr) {
   if (names.empty()) names.assign(static_cast<std::size_t>(ranks), "node");
   auto hub = std::make_shared<ThreadCommunicator::Hub>(ranks);
   hub->spoil = std::move(spoil);
   hub->traffic = traffic;
+  hub->measured = std::move(measured);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {

@@ -168,7 +168,7 @@ class Killed(Layer):
             self.assertEqual(named, differing, f"{name}: {text}")
         return found
 
-    def expect_untouched_is_mended(self, pattern, name, before, directory="copy"):
+    def expect_untouched_is_repaired(self, pattern, name, before, directory="copy"):
         """Rot in what the program did not touch goes by the parity of before, in a copy unless told otherwise."""
         if directory == "copy":
             shutil.rmtree(self.path("copy"), ignore_errors=True)
@@ -225,7 +225,7 @@ class InPrograms(Killed):
             found = self.expect_truth(pattern, names, [self.before, self.half_way, self.after], protected)
             if protected and found["state"] != "intact":
                 for name in names:
-                    self.expect_untouched_is_mended(pattern, name, self.before[name])
+                    self.expect_untouched_is_repaired(pattern, name, self.before[name])
             self.expect_usable(pattern, names, lambda: self.run_program(kind, ranks, "file", PARTS), self.after)
 
         # A rank whose rows others write may do nothing with sidecars.
@@ -285,7 +285,7 @@ class InProgramsAndThenRenamed(Killed):
             self.assertEqual(self.report("other")["datasets"][0]["state"], found["state"])
             if found["state"] != "intact" and self.points % 2 == 0:
                 # Not in a copy: that is made of other files, which have the sidecars of their names.
-                self.expect_untouched_is_mended("other", "other", self.before["file"], directory="now")
+                self.expect_untouched_is_repaired("other", "other", self.before["file"], directory="now")
                 return
             self.expect_usable("other", ["other"], lambda: self.run_program("shared", 2, "other", PARTS),
                                {"other": brought(self.get("other"), self.get("NEW", ""), PARTS)})
@@ -398,14 +398,14 @@ class AtRandom(Killed):
             self.kill_job(job, tag.encode())
             with self.subTest(trial=trial):
                 self.expect_truth(pattern, names, [self.before, self.half_way, self.after])
-                self.expect_untouched_is_mended(pattern, "file", self.before["file"])
+                self.expect_untouched_is_repaired(pattern, "file", self.before["file"])
                 self.expect_usable(pattern, names, lambda: self.run_program("shared", 2, "file", PARTS), self.after)
 
 
 class InTools(Killed):
-    """They can be run again, and come to the same end; what they were to mend is never called intact before."""
+    """They can be run again, and come to the same end; what they were to repair is never called intact before."""
 
-    def mend(self, pattern, names, words, damaged):
+    def repair(self, pattern, names, words, damaged):
         def check():
             for name in names:
                 if name in damaged and os.path.exists(self.path(f"now/{name}")):
@@ -429,21 +429,21 @@ class InTools(Killed):
         for offset in (5, 15 * BLOCK, 30 * BLOCK + 9):
             self.damage("start/file", offset)
         self.damage("start/.LZY.file", 100)
-        self.mend("file", ["file"], ["lzy-verify", "--repair"], [])
+        self.repair("file", ["file"], ["lzy-verify", "--repair"], [])
 
     def test_repair_of_a_set(self):
         names = [f"file.{rank}" for rank in range(4)]
         self.prepare(names, "file.%r")
         self.damage("start/file.1", 5)
         self.damage("start/file.2", 30 * BLOCK)
-        self.mend("file.%r", names, ["lzy-verify", "--repair"], [])
+        self.repair("file.%r", names, ["lzy-verify", "--repair"], [])
 
     def test_restore(self):
         names = [f"file.{rank}" for rank in range(4)]
         self.prepare(names, "file.%r")
         os.remove(self.path("start/file.2"))
         os.remove(self.path("start/.LZY.file.2"))
-        self.mend("file.%r", names, ["lzy-restore"], ["file.2"])
+        self.repair("file.%r", names, ["lzy-restore"], ["file.2"])
 
     def test_protect(self):
         """Of edited files: they stay edits until it is done."""

@@ -276,7 +276,7 @@ class ReadOnly(Mounts):
                 done = self.run_program([READER, "read_at_all", "plain", "f"], ranks=ranks, verify_reads="on")
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertNotEqual(sorted(set(done.stdout.split())), sorted(set(bare.stdout.split())))
-                self.assertRegex(done.stderr, r"lzy: \S+/f: .*(not mended on disk|on disk)")
+                self.assertRegex(done.stderr, r"lzy: \S+/f: .*(not repaired on disk|on disk)")
                 self.assertEqual(len(done.stderr.splitlines()), len(set(done.stderr.splitlines())))
 
 
@@ -335,7 +335,7 @@ class Permissions(Trouble):
 class OneMember(Mounts):
     """What befalls one rank of a set: all are told, with on-error=fail, and the set can be protected when it is over."""
 
-    def both_ways(self, what, spoil, mend, argument=""):
+    def both_ways(self, what, spoil, repair, argument=""):
         for ranks, rank in ((2, 1), (3, 0)):
             for on_error, code in (("warn", "ok"), ("fail", "MPI_ERR_IO")):
                 with self.subTest(what=what, ranks=ranks, rank=rank, on_error=on_error):
@@ -351,7 +351,7 @@ class OneMember(Mounts):
                     self.assertEqual([line.split()[2] for line in done.stdout.splitlines()], [code] * 2 * ranks, done.stderr)
                     self.expect_told(done, what)
                     self.expect_written(ranks)
-                    mend(self.path(f"node{rank}"))
+                    repair(self.path(f"node{rank}"))
                     protect = subprocess.run([f"{BUILD}/bin/lzy-protect", "node%r/f"], cwd=self.dir, capture_output=True,
                                              text=True, timeout=PATIENCE, check=False)
                     self.assertEqual(protect.returncode, 0, protect.stdout + protect.stderr)

@@ -44,7 +44,7 @@ constexpr std::string_view kLists[] = {"set", "drain", "include", "exclude", "de
 
 }  // namespace
 
-// The options of all tools: those here, and memory, threads, topology, log and key.
+// The options of all tools: those here, and memory, threads, topology, exchange, log and key.
 Arguments::Arguments(const std::string& tool, const std::string& summary, const std::string& changes)
     : tool_(tool),
       summary_(summary),
@@ -56,7 +56,7 @@ Arguments::Arguments(const std::string& tool, const std::string& summary, const 
   app_->add_flag("-q,--quiet", quiet, "print errors only");
   app_->add_flag("--no-progress", no_progress, "show no progress on a terminal");
   SetExitCodes(kExitCodes);
-  AddTableOptions({"memory", "threads", "topology", "log", "key"});
+  AddTableOptions({"memory", "threads", "topology", "exchange", "log", "key"});
 }
 
 Arguments::~Arguments() = default;

@@ -131,10 +131,10 @@ Json BytesOf(const Json& value) {
 
 // Names of files may contain any bytes, JSON only UTF-8. A replacement could stand for several names, so the bytes are
 // given, too: "path_hex" beside "path". Sentences for users do without.
-void TellBytes(Json& json) {
+void FillHexNames(Json& json) {
   Json more = Json::object();
   for (auto item = json.begin(); item != json.end(); ++item) {
-    if (item->is_structured()) TellBytes(*item);
+    if (item->is_structured()) FillHexNames(*item);
     if (!json.is_object() || item.key() == "message" || item.key() == "warnings") continue;
     Json bytes = BytesOf(*item);
     if (item->is_array()) {
@@ -149,7 +149,7 @@ void TellBytes(Json& json) {
 }  // namespace
 
 std::string Dump(Json json, bool one_line) {
-  if (!one_line) TellBytes(json);
+  if (!one_line) FillHexNames(json);
   return json.dump(one_line ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

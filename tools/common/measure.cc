@@ -49,7 +49,7 @@ Status MeasureFile(FileSystem& fs, const std::string& directory, MeasuredRates& 
   begin = std::chrono::steady_clock::now();
   std::uint64_t read = 0;
   while (read < out.bytes && (read == 0 || Since(begin) < kMostSeconds)) {
-    LZY_ASSIGN_OR_RETURN(const std::size_t got, file->ReadAtFromDevice(read, {buffer.data(), kPiece}));
+    LZY_ASSIGN_OR_RETURN(const std::size_t got, file->ReadAtUncached(read, {buffer.data(), kPiece}));
     if (got == 0) return {Code::kIo, fmt::format("{}: ends early at offset {}", path, read)};
     read += got;
   }

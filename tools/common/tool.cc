@@ -1,5 +1,5 @@
 // The frame of the tools. RunTool, at the end, is the whole of main(). RunWithin parses and checks. ToolRun::HandlePath,
-// HandleSome, HandleOne and Tell do the work. ToolRun::Finish ends the run.
+// HandleSome, HandleOne and CountAndPrint do the work. ToolRun::Finish ends the run.
 
 #include "common/tool.h"
 
@@ -219,7 +219,7 @@ bool ToolRun::Interrupted() {
 }
 
 // If this rank got no signal, another rank did. Launchers may send different signals to ranks; the highest number is used.
-int ToolRun::TellInterrupted() {
+int ToolRun::ReportInterrupted() {
   const auto anywhere = comm_.AllReduceMax(static_cast<std::uint64_t>(stop_wanted));
   const int signal = anywhere.ok() && *anywhere != 0 ? static_cast<int>(*anywhere) : SIGTERM;
   std::string text = fmt::format("interrupted by {}: ", signal == SIGINT ? "SIGINT" : "SIGTERM");
@@ -234,7 +234,7 @@ int ToolRun::TellInterrupted() {
 }
 
 // If no dataset could be judged, each has had its own message already.
-void ToolRun::TellUnjudged() {
+void ToolRun::ReportUnjudged() {
   const std::vector<std::string>& unjudged = codes_.unjudged();
   if (unjudged.empty()) return;
   json_->extra["unjudged"] = unjudged;
@@ -354,7 +354,7 @@ void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, s
       if (HadEnough()) continue;
       reports[i] = HandleOne(datasets[i]);
     }
-    if (!HasGone(datasets[i], *reports[i])) Tell(datasets[i], *std::move(reports[i]));
+    if (!HasGone(datasets[i], *reports[i])) CountAndPrint(datasets[i], *std::move(reports[i]));
   }
 }
 
@@ -432,20 +432,20 @@ CatalogNote ToolRun::NoteOf(const DatasetRef& dataset, const DatasetReport& repo
 }
 
 // The part before `speaks_` runs on all ranks, the part after it on rank 0.
-void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
+void ToolRun::CountAndPrint(const DatasetRef& dataset, DatasetReport report) {
   if (report.skipped) return;
   // Notes say how the dataset was found, such as under an old name. Hints are of use only if there is damage.
   report.warnings.insert(report.warnings.begin(), dataset.notes.begin(), dataset.notes.end());
   if (!report.damage.empty()) {
     report.warnings.insert(report.warnings.begin(), dataset.hints.begin(), dataset.hints.end());
   }
-  // Not counted as finished; TellInterrupted names it.
+  // Not counted as finished; ReportInterrupted names it.
   if (report.status.code() == Code::kInterrupted) {
     interrupted_ = true;
     if (unfinished_.empty()) unfinished_ = report.path;
     return;
   }
-  // Counted on all ranks: TellInterrupted and Finish are collective. A portion counts even if it was cut short.
+  // Counted on all ranks: ReportInterrupted and Finish are collective. A portion counts even if it was cut short.
   if (report.portion.end < report.portion.of && Interrupted()) {
     if (unfinished_.empty()) unfinished_ = report.path;
   } else {
@@ -536,12 +536,12 @@ int ToolRun::Run() {
   } else {
     HandleNamed();
   }
-  TellLeftBare();
+  ReportLeftBare();
   return Finish(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
 // A file may have the sidecar that another one was judged by. Then it is this command that leaves nothing to be said of that other one.
-void ToolRun::TellLeftBare() {
+void ToolRun::ReportLeftBare() {
   const auto all = UniteRecords(comm_, TakeLeftBare(*fs_));
   if (!all.ok()) return Fail(all.status());
   for (const LeftBare& bare : *all) {
@@ -580,8 +580,8 @@ int ToolRun::Finish(double seconds) {
     Fail(all.status());
     exit_code = CombineExitCodes(exit_code, codes_.code());
   }
-  TellUnjudged();
-  if (interrupted_) exit_code = TellInterrupted();
+  ReportUnjudged();
+  if (interrupted_) exit_code = ReportInterrupted();
   EndBooks(exit_code, seconds);
   if (!speaks_) return exit_code;
   if (arguments_.json) {
@@ -625,6 +625,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   usable = Agree(comm, usable);
   if (!usable.ok()) return EndEarly(tool, speaks, argc, argv, usable);
   comm.SetTopology(options->topology);
+  comm.SetExchange(options->exchange);
   if (session.started_apart() > 0 && !arguments.quiet && options->log >= Options::Log::kWarn) {
     Put(stderr, fmt::format("{}: warning: the launcher started {} processes, and each works alone: {} is built for another MPI, {}. Use the "
                "mpiexec of that MPI\n",

@@ -94,7 +94,7 @@ class ToolRun {
   /// renamed or removed the file meanwhile. Collective if the dataset could not be handled.
   bool HasGone(const DatasetRef& dataset, const DatasetReport& report);
   /// Counts a report, and prints it.
-  void Tell(const DatasetRef& dataset, DatasetReport report);
+  void CountAndPrint(const DatasetRef& dataset, DatasetReport report);
   CatalogNote NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read);
   /// Drops datasets that the run has already handled. Collective.
   Status DropSeen(std::vector<DatasetRef>& datasets);
@@ -103,11 +103,11 @@ class ToolRun {
   /// Prints "lzy-verify: TEXT" on stderr, after everything that was printed before. Rank 0 only.
   void PrintOnStderr(const std::string& text);
   /// Names files that nothing protects any more, since another file got their sidecars. Collective.
-  void TellLeftBare();
+  void ReportLeftBare();
   /// Names the datasets that could not be judged, if other datasets were judged.
-  void TellUnjudged();
+  void ReportUnjudged();
   /// Reports the work finished before the interrupt. Returns the exit code. Collective.
-  int TellInterrupted();
+  int ReportInterrupted();
   /// Agrees on the exit code of the run, and prints the JSON document. Collective.
   int Finish(double seconds);
 

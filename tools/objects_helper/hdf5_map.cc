@@ -144,7 +144,7 @@ class Walk {
   void VisitDataset(hid_t dataset);
   void VisitChunks(hid_t dataset, const RawLayout& layout);
   bool VisitChunk(hid_t dataset, const std::vector<hsize_t>& offset, std::uint64_t number);
-  void TellCompactData();
+  void AddCompactData();
   void VisitHeaps(std::optional<Id> file, hid_t properties);
   static hid_t Open(hid_t properties);
   void ReadHeapData(hid_t dataset);
@@ -306,7 +306,7 @@ void Walk::VisitDataset(hid_t dataset) {
     return VisitChunks(dataset, layout);
   }
   sink_.SetLayout(object_, layout);
-  if (storage == H5D_COMPACT) return TellCompactData();
+  if (storage == H5D_COMPACT) return AddCompactData();
   // External data are in other files.
   if (storage != H5D_CONTIGUOUS || H5Pget_external_count(properties.get()) > 0) return;
   const haddr_t begin = H5Dget_offset(dataset);
@@ -315,7 +315,7 @@ void Walk::VisitDataset(hid_t dataset) {
 }
 
 // The data are inside a message of the header. The rest of the header is metadata.
-void Walk::TellCompactData() {
+void Walk::AddCompactData() {
   for (std::size_t i = 0; i < header_.size(); ++i) {
     const HeaderBlock& block = header_[i];
     const auto data = FindCompactData(block.bytes, i == 0);

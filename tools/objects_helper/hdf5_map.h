@@ -3,7 +3,7 @@
 // reads the file through the driver in tracing_driver.h, and hdf5_map.cc notes which reads belong to which object.
 
 #include "objects/object_map.h"
-#include "objects/source.h"
+#include "objects/object_source.h"
 
 namespace lzy {
 

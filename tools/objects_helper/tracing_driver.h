@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "objects/source.h"
+#include "objects/object_source.h"
 
 namespace lzy {
 

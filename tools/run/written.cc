@@ -67,7 +67,7 @@ void WaitForClock(std::int64_t newest_ns) {
 bool IsOwnOutput(const FileStat& file) {
   return std::ranges::any_of(std::initializer_list<int>{STDOUT_FILENO, STDERR_FILENO}, [&](int fd) {
     struct stat own {};
-    return fstat(fd, &own) == 0 && own.st_ino == file.inode && own.st_dev == file.device;
+    return fstat(fd, &own) == 0 && own.st_ino == file.inode && own.st_dev == file.file_system;
   });
 }
 
@@ -206,10 +206,10 @@ void Written::Sweep(const std::string& lzy_protect) {
   // A file that vanished meanwhile needs no protection.
   std::erase_if(files_, [&](const auto& one) { return !fs_.Stat(one.first, /*follow=*/false).ok(); });
   JudgeAll();
-  TellOfSweep(wanted.size());
+  ReportSweep(wanted.size());
 }
 
-void Written::TellOfSweep(std::size_t wanted) const {
+void Written::ReportSweep(std::size_t wanted) const {
   const auto failed = PathsToProtect(fs_, ToSweep(), options_.set).paths;
   std::size_t below = 0;
   for (const auto& [path, file] : files_) below += file.below_sweep && !file.left_out ? 1 : 0;
@@ -223,7 +223,7 @@ void Written::TellOfSweep(std::size_t wanted) const {
   }
 }
 
-void Written::Tell() const {
+void Written::PrintRequested() const {
   if (wish_.explain) Explain();
   if (wish_.summary) Summarize();
 }

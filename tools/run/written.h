@@ -45,7 +45,7 @@ class Written {
   /// `lzy_protect`. Reports the result on stderr.
   void Sweep(const std::string& lzy_protect);
   /// Prints the requested information on stderr.
-  void Tell() const;
+  void PrintRequested() const;
   /// Removes what LookBefore made. The destructor does it, too.
   void Clean();
 
@@ -68,7 +68,7 @@ class Written {
   void Add(const std::string& path, const FileStat& stat);
   void JudgeAll();
   std::vector<std::string> ToSweep() const;
-  void TellOfSweep(std::size_t wanted) const;
+  void ReportSweep(std::size_t wanted) const;
   std::vector<Group> Groups() const;
   void Explain() const;
   void Summarize() const;

@@ -97,7 +97,7 @@ typedef struct lzy_options {
 
   /* Switches: 0 is off, everything else on; all are off at first. */
   int32_t use_environment; /**< the variables LZY_PARITY, LZY_GROUP, LZY_BLOCK_SIZE, LZY_STRIPE, LZY_MEMORY, LZY_THREADS
-                            *   and LZY_TIMEOUT replace defaults of fields, and LZY_TOPOLOGY is used.
+                            *   and LZY_TIMEOUT replace defaults of fields; LZY_TOPOLOGY and LZY_EXCHANGE are used.
                             *   Other LZY_ variables are checked, but have no effect; an unknown or unusable one is
                             *   LZY_USAGE. Off: the environment is not used */
   int32_t from_disk;       /**< lzy_verify, lzy_repair: read everything from the device, past the page cache */

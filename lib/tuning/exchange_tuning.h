@@ -1,0 +1,112 @@
+#pragma once
+// Which way of adding up parity is fastest between the nodes of a job (option exchange=auto; docs/performance/exchange.md,
+// "The rule"). The times are measured by lib/mpi, and kept in a file beside that of tuning.h, one for each number of ranks and
+// nodes, MPI library and kind of machine. They change the speed of lzy, never its output.
+//
+// All ranks of an exchange must go the same way. So only rank 0 of a communicator uses these functions, and broadcasts the
+// ways that it picked. Here is no MPI.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/exchange_way.h"
+#include "base/file.h"
+
+namespace lzy {
+
+/// How the result is divided among the ranks.
+enum class ExchangeShape : std::uint8_t {
+  kEven,  ///< about the same for each rank, as in most commits
+  kFew,   ///< few ranks get most of it, as in most restores
+};
+inline constexpr std::size_t kExchangeShapes = 2;
+/// The measured sizes: bytes that one rank brings to an exchange, for all ranks together. Each also stands for the sizes that
+/// are nearer to it than to the next one; the geometric mean is the border.
+inline constexpr std::array<std::uint64_t, 4> kExchangeBytes = {4u << 10, 64u << 10, 1u << 20, 8u << 20};
+/// The ways that are measured; the default first.
+inline constexpr std::array<ExchangeWay, 3> kMeasuredWays = {ExchangeWay::kMpi, ExchangeWay::kPairwise, ExchangeWay::kRing};
+
+/// A class of exchanges for which a way is picked. `size`: index into kExchangeBytes.
+struct ExchangeClass {
+  ExchangeShape shape = ExchangeShape::kEven;
+  std::size_t size = 0;
+  /// From 0 to kExchangeClasses - 1; sizes ascend.
+  std::size_t index() const { return size * kExchangeShapes + static_cast<std::size_t>(shape); }
+  static ExchangeClass At(std::size_t index) {
+    return {static_cast<ExchangeShape>(index % kExchangeShapes), index / kExchangeShapes};
+  }
+};
+inline constexpr std::size_t kExchangeClasses = kExchangeShapes * kExchangeBytes.size();
+/// The class of an exchange. `counts`: as in Communicator::ReduceScatterXor.
+ExchangeClass ExchangeClassOf(std::span<const std::uint64_t> counts);
+/// "even", "few".
+const char* ExchangeShapeName(ExchangeShape shape);
+
+/// What the times depend on, apart from the kind of machine.
+struct ExchangePlace {
+  std::string mpi;  ///< the MPI library and its version
+  std::uint64_t ranks = 0;
+  std::uint64_t nodes = 0;
+  std::uint64_t most_on_node = 0;  ///< ranks of the node that has most
+  friend bool operator==(const ExchangePlace&, const ExchangePlace&) = default;
+};
+
+/// The time of each way for each class. A small value type. As constructed, nothing is measured.
+class ExchangeTimes {
+ public:
+  using Ways = std::array<double, kMeasuredWays.size()>;
+
+  /// Takes the times of all ways for a class, in microseconds, in the order of kMeasuredWays. They are rounded to one decimal, as
+  /// they are written. Returns false, and takes nothing, unless each is from 0.1 to 10^9.
+  bool Set(ExchangeClass which, const Ways& microseconds);
+  /// False: nothing was measured for this class.
+  bool measured(ExchangeClass which) const { return times_[which.index()][0] > 0; }
+  bool complete() const;
+  bool empty() const;
+  const Ways& microseconds(ExchangeClass which) const { return times_[which.index()]; }
+  /// The fastest way, but kMpi unless another one is more than 5 % faster. If the class was not measured, that of the next
+  /// smaller size of this shape that was; kMpi if there is none.
+  ExchangeWay Pick(ExchangeClass which) const;
+
+  friend bool operator==(const ExchangeTimes&, const ExchangeTimes&) = default;
+
+ private:
+  std::array<Ways, kExchangeClasses> times_{};
+};
+
+/// What a file holds.
+struct ExchangeTuning {
+  ExchangePlace place;
+  ExchangeTimes times;
+};
+
+/// JSON with the schema "lzy-exchange/1": machine, place, and for each measured class its times and the picked way.
+std::string EncodeExchange(const ExchangePlace& place, const ExchangeTimes& times);
+/// nullopt unless `text` is exactly the text that this version writes on this machine for some place and times. So a forged
+/// file can only pick a slow way.
+std::optional<ExchangeTuning> DecodeExchange(std::string_view text);
+
+/// Path of the file for a place, in the directory of TuningCachePath(); empty if there is no such directory.
+std::string ExchangeCachePath(const ExchangePlace& place);
+/// All files of this machine that can be read, sorted by ranks and nodes. At most 1000.
+std::vector<ExchangeTuning> ListExchange(FileSystem& fs, const std::string& directory);
+
+/// What this process knows about a place.
+struct KnownExchange {
+  ExchangeTimes times;
+  /// This process need not measure here: it has done so, or everything is measured.
+  bool done = false;
+};
+/// What is known from memory, or from the file. Failures are ignored without a message. Thread-safe.
+KnownExchange RecallExchange(const ExchangePlace& place) noexcept;
+/// Remembers that this process has measured, and keeps the times in the file if there are any. Failures with the file are ignored
+/// without a message. Thread-safe.
+void KeepExchange(const ExchangePlace& place, const ExchangeTimes& times) noexcept;
+
+}  // namespace lzy
