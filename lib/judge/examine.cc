@@ -231,7 +231,7 @@ class Examiner {
         // Another version of the file, or rot in a copy: lzy cannot know. If only a few blocks differ, it is rot.
         const bool version = !in_place && (file.stat.size != layout.file_size(f) || MayBeVersion(unlike, there));
         if (!file.sidecar_usable()) continue;
-        // With other times this is certain only if most of the file is as committed:  decides.
+        // With other times this is certain only if most of the file is as committed: RecognizeRot decides.
         file.identity.whole_seconds = WasPutBackInSeconds(file, layout.file_size(f)) && Differs(layout, f, findings.files[e][f]);
         if (file.identity.whole_seconds) file.identity.kind = differs ? Identity::Kind::kAnother : Identity::Kind::kUnlike;
         if (file.stat.mtime_ns != file.stamp.mtime_ns) continue;
