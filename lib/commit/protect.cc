@@ -89,7 +89,7 @@ Status Duplicate(FileSystem& fs, const std::string& path, const std::string& to)
 Status Protector::Run() {
   Stopwatch total;
   Status status = Open();
-  if (status.ok()) status = Protect();
+  if (status.ok() && !must_look_) status = Protect();
   // If the commit was refused or had nothing to do, nothing differing was committed.
   if (status.ok() && report_.committed) std::ranges::move(commit_warnings_, std::back_inserter(report_.warnings));
   if (!status.ok() || !report_.committed) {
@@ -106,6 +106,11 @@ Status Protector::Run() {
 // Makes sure that every file has a sidecar to lock, then opens the dataset and locks it.
 Status Protector::Open() {
   if (request_.held == nullptr) LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return EnsureSidecars(); }));
+  if (LooksFirst()) {
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t any, comm_.AllReduceMax(must_look_));
+    must_look_ = any != 0;
+    if (must_look_) return Status::Ok();
+  }
   LZY_ASSIGN_OR_RETURN(view_, OpenDataset(context_, ref_, {.write = true, .held = request_.held}));
   // In a program, each rank wrote its own member of a set. For tools, it is not known who wrote a file.
   const bool written_by_owner = request_.touched.has_value();
@@ -174,6 +179,7 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   }
   const Occupants occupants = request_.touched ? Occupants::kGo : Occupants::kYield;
   LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, HomeOfSidecar(path, occupants));
+  if (must_look_) return Status::Ok();
   // The epoch of a program checked the sidecar when it began, and its content is read later, under the lock.
   const Status existing = request_.touched ? PeekSidecar(context_.fs, sidecar_path).status()
                                            : Sidecar::Load(context_.fs, sidecar_path, OpenMode::kRead).status();
@@ -204,8 +210,23 @@ Result<std::string> Protector::HomeOfSidecar(const std::string& path, Occupants 
   const auto found = shared() || request_.touched ? Result<std::string>(Code::kNotFound, path) : FindSidecar(context_.fs, path);
   const auto displaced = found.ok() ? SidecarOfDisplaced(context_.fs, path, *found) : std::nullopt;
   if (displaced) return *displaced;
-  return Rehome(context_.fs, path, {context_.options.timeout_seconds, occupants});
+  const RehomeOptions options{context_.options.timeout_seconds, occupants};
+  if (!LooksFirst()) return Rehome(context_.fs, path, options);
+  LZY_ASSIGN_OR_RETURN(const auto home, HomeIfSettled(context_.fs, path, options));
+  must_look_ = must_look_ || !home;
+  return home.value_or("");
 }
+
+// Judges the dataset as it is, and writes nothing.
+Result<bool> Protector::IsRefused() {
+  LZY_ASSIGN_OR_RETURN(view_, OpenDataset(context_, ref_, {}));
+  LZY_RETURN_IF_ERROR(RefuseDestroyed());
+  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return RefuseRotten(); }));
+  if (!view_.committed) return false;
+  LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(EffectiveOptions()));
+  return done && !adopted_ && report_.state != DatasetState::kIntact;
+}
+
 
 // Removes sidecars that Run created, if it committed nothing. `held`: the locks of this rank. Locks on sidecars that other
 // ranks created are released first, because those ranks lock them here.
@@ -721,10 +742,22 @@ Status Protector::GatherStats() {
 DatasetReport Protect(const Context& context, const DatasetRef& dataset, const ProtectRequest& request) {
   DatasetReport report(dataset.path, dataset.kind);
   report.status = NoThrow([&] {
-    const auto run = [&](bool& adopted) {
-      auto protector = dataset.kind == DatasetKind::kShared ? SharedProtector(context, dataset, request, report)
-                                                            : SetProtector(context, dataset, request, report);
-      const Status status = protector->Run();
+    const auto run = [&](bool& adopted) -> Status {
+      const auto make = [&] {
+        return dataset.kind == DatasetKind::kShared ? SharedProtector(context, dataset, request, report)
+                                                    : SetProtector(context, dataset, request, report);
+      };
+      auto protector = make();
+      Status status = protector->Run();
+      if (status.ok() && protector->must_look()) {
+        // A commit that is refused renames no sidecar.
+        LZY_ASSIGN_OR_RETURN(const bool refused, make()->IsRefused());
+        if (refused) return Status::Ok();
+        report = DatasetReport(dataset.path, dataset.kind);
+        protector = make();
+        protector->set_looked();
+        status = protector->Run();
+      }
       adopted = protector->adopted();
       return status;
     };

@@ -32,6 +32,12 @@ class Protector {
   /// True if nothing was committed because a sidecar of another name was adopted for the file (AdoptShared). Then call
   /// lzy::Protect again.
   bool adopted() const { return adopted_; }
+  /// After Run: there are sidecars to rename, so nothing was done. Call IsRefused of another object; if it returns false, set_looked()
+  /// and Run of a third one commit.
+  bool must_look() const { return must_look_; }
+  void set_looked() { looked_ = true; }
+  /// Instead of Run: true if the commit would be refused; then the report says why. Writes nothing. Collective.
+  Result<bool> IsRefused();
   Status Run();
 
  protected:
@@ -134,6 +140,8 @@ class Protector {
   bool only_access_ = false;
 
  private:
+  // True if it must be known that the commit will not be refused before a sidecar is renamed. Programs and --force are not refused.
+  bool LooksFirst() const { return !looked_ && !request_.touched && !request_.force && request_.held == nullptr; }
   // The steps of Run. Open, RefuseUnsealed and GatherStats are collective, the others local.
   Status Open();
   Status RefuseUnsealed();
@@ -172,6 +180,8 @@ class Protector {
   std::vector<std::string> kept_;     // second names made by KeepForOthers
 
   bool adopted_ = false;  // the same on all ranks
+  bool looked_ = false;   // it is known that the commit will not be refused
+  bool must_look_ = false;  // there are sidecars to rename, and it is not known; the same on all ranks after Open
 };
 
 /// Make the object for each kind of dataset. The arguments must outlive the result.

@@ -371,6 +371,17 @@ Result<RehomeNeed> LookForRehome(FileSystem& fs, const std::string& data_path, c
   return look.next.chain.empty() ? RehomeNeed::kUnsure : RehomeNeed::kSome;
 }
 
+// If another process may be moving sidecars, Rehome waits for it.
+Result<std::optional<std::string>> HomeIfSettled(FileSystem& fs, const std::string& data_path, const RehomeOptions& options) {
+  LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
+  LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(real));
+  LZY_ASSIGN_OR_RETURN(const FirstLook look, LookFirst(fs, DirectoryOf(real), real, own, options));
+  if (look.settled) return std::optional(own);
+  if (!look.next.chain.empty()) return std::optional<std::string>();
+  LZY_ASSIGN_OR_RETURN(std::string home, Rehome(fs, data_path, options));
+  return std::optional(std::move(home));
+}
+
 // If there is something to move, looks again under the lock.
 Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options) {
   const auto deadline = Clock::now() + std::chrono::seconds(options.timeout_seconds);

@@ -48,6 +48,9 @@ struct RehomeOptions {
 /// kBusy if another process keeps a sidecar in the way locked for options.timeout_seconds.
 Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options = {});
 
+/// As Rehome if there is no sidecar to rename. Otherwise renames nothing, and returns nullopt.
+Result<std::optional<std::string>> HomeIfSettled(FileSystem& fs, const std::string& data_path, const RehomeOptions& options = {});
+
 /// Whether Rehome has a sidecar to rename. kUnsure: nothing now, but another process may be renaming some.
 enum class RehomeNeed { kNone, kUnsure, kSome };
 /// Looks what Rehome would do. Takes no lock, and writes nothing.

@@ -86,6 +86,9 @@ struct Identity {
   std::string name;
   bool has_free_sidecar = false;  ///< kProven: the proving sidecar may be used for this file (AdoptByContent)
   bool elsewhere = false;         ///< kProven: the proving sidecar is in another directory of the command, and not of this set
+  /// kAnother, kUnlike: the mtime is the committed one, cut to whole seconds. A tool put the file back, and it was damaged then.
+  /// kAnother: unless RecognizeRot finds that it is an edit.
+  bool whole_seconds = false;
   bool Is(Kind one) const { return kind == one; }
   /// True if it is another file than the committed one. Without --force, nothing writes to it or commits it.
   bool IsOther() const { return kind == Kind::kProven || kind == Kind::kAnother || kind == Kind::kRenamed; }

@@ -122,10 +122,14 @@ Status RecognizeRot(const Context& context, DatasetView& view, const Findings& f
     for (std::size_t f = 0; f < sums[e].size(); ++f) {
       FileView& file = view.ensembles[e].files[f];
       const auto number = static_cast<std::uint32_t>(f);
+      const bool whole_seconds = file.identity.whole_seconds;
       if (IsSuspect(file) && IsTheCommitted(file, *view.ensembles[e].layout, number, findings.files[e][f], sums[e][f])) {
         // If it is not the very file, it may be a similar version of it. So a repair keeps a copy.
         file.identity = {};
-        if (!MayBe(file.stat, file.stamp)) file.identity.kind = Identity::Kind::kUnlike;
+        if (!MayBe(file.stat, file.stamp) || whole_seconds) file.identity.kind = Identity::Kind::kUnlike;
+        file.identity.whole_seconds = whole_seconds;
+      } else if (whole_seconds && file.identity.Is(Identity::Kind::kAnother)) {
+        file.identity = {};  // it has another time than the committed file, so it is an edit
       }
     }
   }

@@ -48,6 +48,14 @@ bool IsEdited(const FileView& file) {
   return IsSameFile(file.stat, file.stamp) && file.stat.mtime_ns != file.stamp.mtime_ns && !file.intent && !file.past;
 }
 
+// True if the file has the committed mtime, cut to whole seconds, and is another one by inode or birth: a tool that keeps whole
+// seconds, such as tar, put it back. An edit has this mtime only if it came within the second of the commit.
+bool WasPutBackInSeconds(const FileView& file, std::uint64_t size) {
+  const std::int64_t mtime_ns = file.stamp.mtime_ns, rest = (mtime_ns % kNsPerSecond + kNsPerSecond) % kNsPerSecond;
+  const bool cut = rest != 0 && file.stat.mtime_ns == mtime_ns - rest;
+  return cut && file.present && !file.intent && !file.past && file.stat.size == size && !IsSameFile(file.stat, file.stamp);
+}
+
 // True if the data that were read are not as committed.
 bool Differs(const Layout& layout, std::uint32_t f, const FileFindings& found) {
   return found.extra_bytes > 0 || CountBad(found.data, layout.data_blocks(f)) > 0;
@@ -222,7 +230,11 @@ class Examiner {
         const bool differs = 2 * unlike > there;
         // Another version of the file, or rot in a copy: lzy cannot know. If only a few blocks differ, it is rot.
         const bool version = !in_place && (file.stat.size != layout.file_size(f) || MayBeVersion(unlike, there));
-        if (file.stat.mtime_ns != file.stamp.mtime_ns || !file.sidecar_usable()) continue;
+        if (!file.sidecar_usable()) continue;
+        // With other times this is certain only if most of the file is as committed: RecognizeRot decides.
+        file.identity.whole_seconds = WasPutBackInSeconds(file, layout.file_size(f)) && Differs(layout, f, findings.files[e][f]);
+        if (file.identity.whole_seconds) file.identity.kind = differs ? Identity::Kind::kAnother : Identity::Kind::kUnlike;
+        if (file.stat.mtime_ns != file.stamp.mtime_ns) continue;
         if (differs && !in_place && file.stat.size != 0) {
           file.identity.kind = Identity::Kind::kAnother;
         } else if (differs || (version && Differs(layout, f, findings.files[e][f]))) {

@@ -57,7 +57,8 @@ DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& byt
   if (file.identity.IsOther()) return DamageCause::kStale;
   // The file is in an older committed state (a backup, or a node that was away). Nobody edited it.
   if (file.IsOfThePast()) return DamageCause::kHash;
-  const bool told = file.stat.mtime_ns == file.stamp.mtime_ns && !IsRacy(file.stamp, file.commit_clock_ns);
+  const bool its_time = file.stat.mtime_ns == file.stamp.mtime_ns || file.identity.whole_seconds;
+  const bool told = its_time && !IsRacy(file.stamp, file.commit_clock_ns);
   if (!repairing && !told) return DamageCause::kStale;
   return fault == BlockFault::kMissing ? DamageCause::kMissing : DamageCause::kHash;
 }
@@ -278,6 +279,10 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
     if (another) {
       report.warnings.push_back(fmt::format("{}: by its inode or time of birth it is not the file of the last commit, and most of it differs. "
                                             "It is neither repaired nor committed without --force", file.path));
+    }
+    if (identity.whole_seconds) {
+      report.warnings.push_back(fmt::format("{}: a tool that keeps whole seconds put it back, by its time; most of it is as committed, and "
+                                            "the rest is damaged. A repair keeps it as NAME.replaced", file.path));
     }
     if (!identity.Is(Identity::Kind::kProven)) continue;
     report.holds_another = true;

@@ -170,6 +170,102 @@ class Displaced(Lost):
         world.must("lzy-restore --force k%r && lzy-verify k%r")
         self.assertEqual(world.files(), {**{name: before[name] for name in ("k0", "k1", "k2")}, "k0.replaced": before["b"]})
 
+    def test_a_refused_commit_renames_no_sidecar(self):
+        """It took the sidecar of another set along, and set that of the member aside."""
+        world = self.world
+        for number, name in enumerate(("k0", "k1", "k2", "j0", "j1", "j2")):
+            self.files([name], 3000, LONG_AGO + number * SECOND)
+        world.protect("k%r j%r")
+        world.must("mv j2 k0")
+        world.flip("k1", 100)
+        before = world.superblocks()
+        for words in ("k%r", "k%r j%r", "."):
+            done = world.run(f"lzy-protect {words}")
+            self.assertNotEqual(done.code, 0, world.story())
+            self.assertEqual(world.superblocks(), before, world.story())
+
+    def test_a_refused_commit_of_exchanged_files_renames_no_sidecar(self):
+        world = self.world
+        for number, name in enumerate(("a", "b")):
+            self.files([name], 300_000, LONG_AGO + number * SECOND)
+        world.protect("a b")
+        self.swap("a", "b")
+        world.flip("b", 100)
+        before = world.superblocks()
+        done = world.run("lzy-protect b")
+        self.assertEqual(done.code, 1, world.story())
+        self.assertEqual(world.superblocks(), before, world.story())
+
+
+class WholeSecondsBack(Lost):
+    """A tool that keeps whole seconds (tar in its default format) put a backup back, and files were damaged before lzy saw them."""
+
+    def back(self, names, words, size, mtime_ns=LONG_AGO + 123456789):
+        world = self.world
+        self.files([f"d/{name}" for name in names], size, mtime_ns)
+        world.protect(words)
+        before = world.files()
+        world.must("tar cf t.tar d && rm -rf d && tar xf t.tar && rm t.tar")
+        return before
+
+    def is_damage(self, names, words, size, rotten, count=1):
+        world = self.world
+        before = self.back(names, words, size)
+        world.flip(rotten, 100, count)
+        done = self.judge(f"lzy-verify {words}", f"lzy-protect {words}", f"lzy-verify {words}", codes=[1, 1, 1])
+        self.assertIn("whole seconds", done[0].text)
+        self.judge(f"lzy-verify --repair {words}", codes=[0])
+        self.intact(f"lzy-verify {words}", f"lzy-protect {words}")
+        after = world.files()
+        self.assertEqual({name: after[name] for name in before}, before)
+
+    def test_a_file_of_one_block(self):
+        self.is_damage(["a", "b"], "d", 3000, "d/a")
+
+    def test_a_file_of_several_blocks(self):
+        self.is_damage(["a", "b"], "d", 300_000, "d/a")
+
+    def test_a_member_of_one_block(self):
+        self.is_damage(["k0", "k1", "k2"], "d/k%r", 3000, "d/k1")
+
+    def test_a_member_of_several_blocks(self):
+        self.is_damage(["k0", "k1", "k2"], "d/k%r", 300_000, "d/k1")
+
+    def is_an_edit(self, size, names=("a", "b"), words="d", edited="d/a", mtime_ns=None):
+        """As before: it may be committed, and no repair touches it."""
+        world = self.world
+        self.back(names, words, size)
+        world.write_random(edited, size, mtime_ns)
+        edit = world.files()[edited]
+        self.judge(f"lzy-verify {words}", f"lzy-verify --repair {words}", f"lzy-protect {words}", codes=[9, 9, 0])
+        self.assertEqual(world.files()[edited], edit)
+
+    def test_an_edit(self):
+        self.is_an_edit(300_000)
+
+    def test_an_edit_of_a_small_file(self):
+        self.is_an_edit(3000)
+
+    def test_another_content_with_the_time_of_the_backup(self):
+        """Written within the second of the commit, and put back like the others."""
+        self.is_an_edit(300_000, mtime_ns=LONG_AGO)
+
+    def test_another_small_content_with_the_time_of_the_backup(self):
+        self.is_an_edit(3000, mtime_ns=LONG_AGO)
+
+    def test_another_content_of_a_member_with_the_time_of_the_backup(self):
+        self.is_an_edit(3000, ("k0", "k1", "k2"), "d/k%r", "d/k1", mtime_ns=LONG_AGO)
+
+    def test_a_small_edit_within_the_second_is_kept(self):
+        """Nothing tells it from damage. The repair keeps what was there."""
+        world = self.world
+        before = self.back(["a"], "d", 300_000)
+        content = bytearray(world.read("d/a"))
+        content[1000:1010] = b"0123456789"
+        world.write("d/a", bytes(content), LONG_AGO)
+        world.must("lzy-verify --repair d")
+        self.assertEqual(world.files(), {"d/a": before["d/a"], "d/a.replaced": hash_of(bytes(content))})
+
 
 if __name__ == "__main__":
     unittest.main()
