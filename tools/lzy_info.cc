@@ -133,7 +133,7 @@ lzy::Json ExchangeJson(const std::vector<lzy::ExchangeTuning>& measured) {
 /// Measures on the machine of rank 0, keeps the results there, and shows them. The user asked for it, so it may take
 /// ten times as long as what tools do by themselves. All ranks measure how they add up parity, if they are on several nodes.
 void ShowTuning(lzy::ToolRun& run) {
-  constexpr double kExchangeSeconds = 5;
+  constexpr double kExchangeSeconds = 20;
   const Status exchanged = run.comm().MeasureExchange(kExchangeSeconds, /*again=*/true);
   if (run.comm().rank() != 0) return;
   if (!exchanged.ok()) run.Warn(fmt::format("how parity is added up could not be measured: {}", exchanged.message()));
