@@ -99,7 +99,12 @@ Status Protector::Run() {
   total.AddTo(report_.phases.total);
   LZY_RETURN_IF_ERROR(GatherStats());
   // All ranks have the same numbers. The commit is done, so no error of this counts.
-  if (status.ok() && report_.bytes_encoded > kLargeCommit) (void)MeasureExchange(report_.phases.total * kMeasuringShare);
+  if (report_.bytes_encoded > kLargeCommit) {
+    (void)NoThrow([&]() -> Status {
+      LZY_ASSIGN_OR_RETURN(const std::uint64_t failed, comm_.AllReduceMax(status.ok() ? 0 : 1));
+      return failed != 0 ? Status::Ok() : MeasureExchange(report_.phases.total * kMeasuringShare);
+    });
+  }
   return status;
 }
 
@@ -222,11 +227,15 @@ Result<bool> Protector::IsRefused() {
   LZY_ASSIGN_OR_RETURN(view_, OpenDataset(context_, ref_, {}));
   LZY_RETURN_IF_ERROR(RefuseDestroyed());
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return RefuseRotten(); }));
-  if (!view_.committed) return false;
-  LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(EffectiveOptions()));
-  return done && !adopted_ && report_.state != DatasetState::kIntact;
+  LZY_RETURN_IF_ERROR(RefuseUnsealed());
+  if (view_.committed) {
+    LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(EffectiveOptions()));
+    return done && !adopted_ && report_.state != DatasetState::kIntact;
+  }
+  std::vector<const FileView*> files;
+  for (const FileView& file : view_.files()) files.push_back(&file);
+  return JudgeFormer(files);
 }
-
 
 // Removes sidecars that Run created, if it committed nothing. `held`: the locks of this rank. Locks on sidecars that other
 // ranks created are released first, because those ranks lock them here.

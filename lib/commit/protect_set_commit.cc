@@ -68,10 +68,14 @@ Status FileSet::SplitGroups() {
 
 // comm_ does nothing if no group used it.
 Status FileSet::MeasureExchange(double seconds) {
+  Status status;
+  // After an error too, because ranks of the next group wait for this one.
   for (const Group& group : groups_) {
-    if (group.comm) LZY_RETURN_IF_ERROR(group.comm->MeasureExchange(seconds));
+    const Status measured = group.comm ? group.comm->MeasureExchange(seconds) : Status::Ok();
+    if (status.ok()) status = measured;
   }
-  return comm_.MeasureExchange(seconds);
+  const Status measured = comm_.MeasureExchange(seconds);
+  return status.ok() ? measured : status;
 }
 
 // Syncs the data and checks for changes before anything is committed.

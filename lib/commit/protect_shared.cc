@@ -470,21 +470,23 @@ class SharedFile : public Protector {
 
   // The former set of this file, if its sidecar may be replaced; else empty. This needs three conditions: the file was not
   // edited since, other members of the set are here under other names too, and no member has its old name. If no other
-  // member is here, this file was moved out of its set, and the other members may need the parity in its sidecar.
+  // member is here, this file was moved out of its set, and the other members may need the parity in its sidecar. The same holds
+  // if another member is lost, so that its sidecar was set aside.
   std::set<Uuid> LeftSet(const FileView& file) const {
     const Sidecar* const former = FormerOf(file);
     if (former == nullptr || former->contents().superblock.kind != DatasetKind::kSet) return {};
     const Superblock& sb = former->contents().superblock;
     Directory around(context_.fs, DirectoryOf(FollowLink(context_.fs, ref_.path)));
-    bool seen = false, at_home = false;
+    bool seen = false, needed = false;
     for (const std::string& name : around.Sidecars()) {
       const auto& other = around.PeekAt(name);
       if (!other.ok() || other->uuid != sb.uuid || other->rank == sb.rank) continue;
       const auto data = DataPathOf(around.PathOf(name));
       seen = true;
-      at_home = at_home || (data && PatternFromTail(*data, other->name, other->rank) && context_.fs.Stat(*data, /*follow=*/false).ok());
+      needed = needed || (data ? PatternFromTail(*data, other->name, other->rank) && context_.fs.Stat(*data, /*follow=*/false).ok()
+                               : !around.HomeOf(name));
     }
-    return !seen || at_home || !HasSizeAndTime(job_.before, sb.stamp) ? std::set<Uuid>() : std::set<Uuid>{sb.uuid};
+    return !seen || needed || !HasSizeAndTime(job_.before, sb.stamp) ? std::set<Uuid>() : std::set<Uuid>{sb.uuid};
   }
 
   void WarnOfSpares(const Status& renewed) {

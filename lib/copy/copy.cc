@@ -11,6 +11,7 @@
 #include "copy/copied_file.h"
 #include "dataset/lock.h"
 #include "dataset/rehome.h"
+#include "names/content_match.h"
 #include "names/holders.h"
 #include "names/lookup.h"
 #include "request/report.h"
@@ -348,16 +349,38 @@ class Copier {
     report_.same_root = of != nullptr && of->superblock.dataset_root == root;
   }
 
+  // True if the file of this name was lost, and had another content than the copy: only the old sidecar can rebuild it.
+  bool CanRebuildTheLost() {
+    if (there_.ok() || replaced_ == nullptr || !replaced_->committed()) return false;
+    const auto same = HoldsCommitted(fs_, real_, sidecar_path_, key_.get());
+    return !same.ok() || !*same;
+  }
+
+  // Sets the old sidecar aside if somebody may need it. Another file may have the content of the replaced one, and only the old
+  // sidecar proves it; or it may have been that file, and be damaged.
+  Status KeepOldSidecar() {
+    const bool lost = CanRebuildTheLost();
+    if (!lost && !FindHolder(fs_, sidecar_path_, real_, key_.get(), Holders::kOfItsTime) &&
+        !FindRotten(fs_, sidecar_path_, real_, key_.get())) {
+      return Status::Ok();
+    }
+    const std::string kept = TemporarySidecarPath(sidecar_path_);
+    LZY_RETURN_IF_ERROR(fs_.Rename(sidecar_path_, kept));
+    if (lost) {
+      report_.warnings.push_back(fmt::format("{}: a file of this name was lost, and its sidecar can rebuild it. That sidecar is kept until lzy-info "
+                                             "--prune. To have the lost file, move the copy and its sidecar away, then: mv -n {} {} && lzy-restore {}",
+                                             report_.to, ShellQuote(kept), ShellQuote(sidecar_path_), ShellQuote(report_.to)));
+    }
+    return Status::Ok();
+  }
+
   // Renames the data first. New data with an old sidecar are an edit; old data with the new sidecar would be damage. Until
   // the sidecar has its name, it is found by its stamp (names/lookup).
   Status Name() {
     LZY_RETURN_IF_ERROR(fs_.Rename(data_path_, real_));
     made_ = false;
-    // Another file may have the content of the replaced file, and only the old sidecar proves it.
     const bool replaces = !sidecar_path_.empty() && (request_.protect || !request_.member);
-    if (replaces && FindHolder(fs_, sidecar_path_, real_, key_.get(), Holders::kOfItsTime)) {
-      LZY_RETURN_IF_ERROR(fs_.Rename(sidecar_path_, TemporarySidecarPath(sidecar_path_)));
-    }
+    if (replaces) LZY_RETURN_IF_ERROR(KeepOldSidecar());
     if (request_.protect) {
       LZY_RETURN_IF_ERROR(fs_.Rename(fresh_path_, sidecar_path_));
     } else if (request_.member) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "base/printable.h"
 #include "comm/records.h"
@@ -173,9 +175,27 @@ class SetCopier {
       if (context_.fs.Stat(ExpandPattern(to_, member), /*follow=*/false).ok()) left = member + std::uint64_t{1};
     }
     LZY_ASSIGN_OR_RETURN(left, comm_.AllReduceMax(left));
-    if (left == 0) return Status::Ok();
+    if (left == 0) return CheckApart();
     return {Code::kInvalidArgument,
             fmt::format("{}: has a member {}, which {} has lost; remove what is there, or name another destination", to_, left - 1, from_)};
+  }
+
+  // No copy may replace a member of the source: patterns such as ck.0.%r and ck.%r.0 have a file in common.
+  Status CheckApart() {
+    std::set<std::pair<std::uint64_t, std::uint64_t>> sources;  // file system and inode
+    for (const auto& [rank, path] : source_.members) {
+      const auto stat = context_.fs.Stat(path);
+      if (stat.ok()) sources.emplace(stat->file_system, stat->inode);
+    }
+    std::uint64_t common = 0;  // 1 + number of a member of the destination that is one of the source
+    for (std::uint64_t member = 0; member < report_.members + missing_.size(); ++member) {
+      const auto stat = context_.fs.Stat(ExpandPattern(to_, static_cast<std::uint32_t>(member)));
+      if (stat.ok() && sources.contains({stat->file_system, stat->inode})) common = member + 1;
+    }
+    LZY_ASSIGN_OR_RETURN(common, comm_.AllReduceMax(common));
+    if (common == 0) return Status::Ok();
+    return {Code::kInvalidArgument, fmt::format("{}: is a member of {}, too; nothing was copied. Name another destination",
+                                                ExpandPattern(to_, static_cast<std::uint32_t>(common - 1)), from_)};
   }
 
   Status CopyMembers() {

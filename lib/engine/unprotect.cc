@@ -10,6 +10,8 @@
 #include "dataset/parts.h"
 #include "dataset/view.h"
 #include "engine/engine.h"
+#include "names/lookup.h"
+#include "names/neighbours.h"
 #include "names/peek.h"
 
 namespace lzy {
@@ -79,6 +81,24 @@ Status NeededByASet(const Context& context, const DatasetRef& dataset, const std
   return Status::Ok();
 }
 
+/// Returns an error if the sidecar was made for another file beside it: one that was renamed, while this file got its name.
+Status NeededByRenamed(const Context& context, const DatasetRef& dataset, const std::vector<FileView*>& own) {
+  if (dataset.kind == DatasetKind::kSet) return Status::Ok();
+  for (const FileView* file : own) {
+    const auto peek = PeekSidecar(context.fs, file->sidecar_path);
+    if (!peek.ok() || !peek->committed || !file->present || IsSameFile(file->stat, peek->stamp)) continue;
+    const std::string real = FollowLink(context.fs, file->path), directory = DirectoryOf(real);
+    const auto look = Neighbours::For(context.fs, directory, BaseNameOf(real), file->stat).look;
+    for (const std::string& name : look->FilesOf(peek->stamp.inode)) {
+      const auto other = context.fs.Stat(JoinPath(directory, name), /*follow=*/false);
+      if (name == BaseNameOf(real) || !other.ok() || !IsSameFile(*other, peek->stamp)) continue;
+      return {Code::kUnprotected, fmt::format("{}: its sidecar is that of '{}', which was renamed; it was not removed. --force removes it",
+                                              file->path, JoinPath(DirectoryOf(file->path), name))};
+    }
+  }
+  return Status::Ok();
+}
+
 // Opens the dataset for writing, so nothing is removed during a commit. `report` is that of Info, made without a lock. A
 // commit that happened in between is removed with the rest.
 Status Run(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request, DatasetReport& report) {
@@ -86,6 +106,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const UnprotectReq
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {/*write=*/!request.dry_run}));
   const std::vector<FileView*> own = OwnFileViews(context, view);
   if (!request.force) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return NeededByASet(context, dataset, own); }));
+  if (!request.force) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return NeededByRenamed(context, dataset, own); }));
   std::vector<std::string> mine;
   for (const FileView* file : own) std::ranges::move(FilesToRemove(context, *file), std::back_inserter(mine));
   LZY_ASSIGN_OR_RETURN(report.removed, GatherPaths(context.comm, mine));

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "comm/records.h"
 
@@ -130,10 +131,11 @@ Status MeasureExchange(Communicator& comm, const ExchangePlace& place, double se
   LZY_RETURN_IF_ERROR(comm.Barrier());
   const double met = Now();
   LZY_RETURN_IF_ERROR(comm.Barrier());
-  Leader leader(place, seconds - (met - start), again, Now() - met);
+  std::optional<Leader> leader;
+  if (comm.rank() == 0) leader.emplace(place, seconds - (met - start), again, Now() - met);
   for (;;) {
     Step step;
-    if (comm.rank() == 0) step = leader.Next();
+    if (leader) step = leader->Next();
     LZY_RETURN_IF_ERROR(BroadcastRecord(comm, step));
     if (!step.more) {
       plan = step.plan;
@@ -142,7 +144,7 @@ Status MeasureExchange(Communicator& comm, const ExchangePlace& place, double se
     if (step.index >= kExchangeClasses) return {Code::kInternal, "MeasureExchange: rank 0 names a class that there is not"};
     ExchangeTimes::Ways measured{};
     LZY_RETURN_IF_ERROR(MeasureClass(comm, ExchangeClass::At(step.index), run, measured));
-    if (comm.rank() == 0) leader.Take(step, measured);
+    if (leader) leader->Take(step, measured);
   }
 }
 

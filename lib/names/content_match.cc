@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "names/peek.h"
@@ -69,6 +70,27 @@ std::vector<std::uint8_t> OnlyBlockOf(Sidecar& sidecar, const LeafKey* key) {
   return LeafHash(key, HashTag::kDataLeaf, 0, bytes) == contents.data_tree.leaf(0) ? bytes : std::vector<std::uint8_t>();
 }
 
+// Whether the file may be the committed one with some rot: at least half of its blocks are as committed, or, if it has one block,
+// three quarters of its bytes. nullopt if this cannot be told.
+std::optional<bool> Resembles(FileSystem& fs, const std::string& data, Sidecar& sidecar, const LeafKey* key) {
+  const Likeness alike = LikenessOf(fs, data, sidecar, key);
+  if (alike.total == 0) return std::nullopt;
+  if (alike.total > 1 || alike.same == 1) return 2 * alike.same >= alike.total;
+  std::optional<bool> resembles;
+  (void)NoThrow([&]() -> Status {
+    const std::vector<std::uint8_t> block = OnlyBlockOf(sidecar, key);
+    if (block.empty()) return Status::Ok();
+    std::vector<std::uint8_t> bytes(block.size());
+    LZY_ASSIGN_OR_RETURN(const auto file, fs.Open(data, OpenMode::kRead, /*follow=*/false));
+    LZY_RETURN_IF_ERROR(ReadExactly(*file, 0, bytes));
+    std::size_t same = 0;
+    for (std::size_t i = 0; i < block.size(); ++i) same += bytes[i] == block[i];
+    resembles = 4 * same >= 3 * block.size();
+    return Status::Ok();
+  });
+  return resembles;
+}
+
 }  // namespace
 
 Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const Sidecar& sidecar, const LeafKey* key) {
@@ -96,31 +118,17 @@ Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::
   return holds;
 }
 
-bool IsMostlyAs(FileSystem& fs, const std::string& data, const Sidecar& sidecar, const LeafKey* key) {
-  const Likeness alike = LikenessOf(fs, data, sidecar, key);
-  return alike.same > 0 && 2 * alike.same >= alike.total;
+bool IsMostlyAs(FileSystem& fs, const std::string& data, Sidecar& sidecar, const LeafKey* key) {
+  return Resembles(fs, data, sidecar, key).value_or(false);
 }
+
 bool MayBeRottenFrom(FileSystem& fs, const std::string& data, const FileStat& stat, const Sidecar& sidecar, const LeafKey* key) {
   return MayBe(stat, sidecar.contents().superblock.stamp) || LikenessOf(fs, data, sidecar, key).same > 0;
 }
 
-bool MayBeRot(FileSystem& fs, const std::string& data_path, const std::string& own, const LeafKey* key) {
-  bool may_be = true;
-  (void)NoThrow([&]() -> Status {
-    LZY_ASSIGN_OR_RETURN(const auto sidecar, Sidecar::Load(fs, own, OpenMode::kRead));
-    const Likeness alike = LikenessOf(fs, data_path, *sidecar, key);
-    if (alike.total > 1) may_be = 2 * alike.same >= alike.total;
-    if (alike.total != 1) return Status::Ok();
-    const std::vector<std::uint8_t> block = OnlyBlockOf(*sidecar, key);
-    std::vector<std::uint8_t> bytes(block.size());
-    LZY_ASSIGN_OR_RETURN(const auto file, fs.Open(data_path, OpenMode::kRead, /*follow=*/false));
-    LZY_RETURN_IF_ERROR(ReadExactly(*file, 0, bytes));
-    std::size_t same = 0;
-    for (std::size_t i = 0; i < block.size(); ++i) same += bytes[i] == block[i];
-    may_be = 4 * same >= 3 * block.size();
-    return Status::Ok();
-  });
-  return may_be;
+bool MayBeRot(FileSystem& fs, const std::string& data, const std::string& own, const LeafKey* key) {
+  const auto sidecar = Sidecar::Load(fs, own, OpenMode::kRead);
+  return !sidecar.ok() || Resembles(fs, data, **sidecar, key).value_or(true);
 }
 
 }  // namespace lzy

@@ -24,33 +24,46 @@ std::string NameAtCommit(const std::string& sidecar, const Peek& peek, bool besi
   return beside || name.find('/') != std::string::npos ? name : JoinPath(DirectoryOf(sidecar), name);
 }
 
-// True if `owner`, the file that has the name of a sidecar, is as committed by its size and time, or by its content. Then the
-// file `data_path` is a copy of it.
-bool IsStillThere(FileSystem& fs, const std::string& owner, const std::string& data_path, const Stamp& stamp, const Sidecar& sidecar,
-                  const LeafKey* key) {
-  const auto there = owner.empty() ? Result<FileStat>(Code::kNotFound, owner) : fs.Stat(owner, /*follow=*/false);
-  // A symbolic link at the old name may lead to the new one.
-  if (!there.ok() || there->type != FileStat::Type::kRegular || RealPathOf(fs, owner) == RealPathOf(fs, data_path)) return false;
-  const auto right = HasSizeAndTime(*there, stamp) ? Result<bool>(true) : HoldsCommitted(fs, owner, sidecar, key);
-  return !right.ok() || *right;
+// The file that has the name of a sidecar, if it is a regular file other than `data_path`. (A symbolic link at the old name may
+// lead to the new one.)
+struct Owner {
+  std::string path;
+  FileStat stat;
+};
+std::optional<Owner> OtherOwner(FileSystem& fs, const std::string& sidecar, const std::string& data_path) {
+  std::string path = OwnerOf(sidecar);
+  const auto stat = path.empty() ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(path, /*follow=*/false);
+  if (!stat.ok() || stat->type != FileStat::Type::kRegular || RealPathOf(fs, path) == RealPathOf(fs, data_path)) return std::nullopt;
+  return Owner{std::move(path), *stat};
 }
 
 // Those of these sidecars that were committed with the size and mtime of the file, and of which it has at least half of the blocks,
-// or, in another directory of the same file system, inode and birth. Not if the committed file is still there.
+// or, in another directory of the same file system, inode and birth. Not if the file of a sidecar's name is as committed, by its
+// size and time or by its content: then this file is a copy of it.
+// `outdated` (may be null): set to true if a sidecar is not as the look saw it.
 std::vector<FormerName> LeftBehind(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::vector<std::string>& sidecars,
-                                   const LeafKey* key, bool beside) {
-  const std::size_t most = beside ? 8 : 64;  // sidecars that are compared: each costs reading the file
+                                   const LeafKey* key, bool beside, bool* outdated) {
+  const std::size_t most = beside ? 8 : 64;  // sidecars whose blocks are compared: each costs reading the file
   std::vector<FormerName> names;
   std::size_t compared = 0;
   for (const std::string& path : sidecars) {
-    if (++compared > most) break;
+    // Beside the file, every file asks. So even looks at all sidecars of its size and time would cost too much.
+    if (beside && ++compared > most) break;
     auto peek = PeekSidecar(fs, path);
+    if (!peek.ok() || !peek->committed || !HasSizeAndTime(stat, peek->stamp)) {
+      if (outdated != nullptr) *outdated = true;
+      continue;
+    }
+    const auto owner = OtherOwner(fs, path, data_path);
+    if (owner && HasSizeAndTime(owner->stat, peek->stamp) && MayBe(owner->stat, peek->stamp)) continue;
+    if (!beside && ++compared > most) break;
     const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
-    if (!peek.ok() || !peek->committed || !loaded.ok() || !HasSizeAndTime(stat, peek->stamp)) continue;
+    if (!loaded.ok()) continue;
     const auto place = fs.Stat(path, /*follow=*/false);
     const bool moved = !beside && MayBe(stat, peek->stamp) && place.ok() && place->file_system == stat.file_system;
     if (!moved && !IsMostlyAs(fs, data_path, **loaded, key)) continue;
-    if (IsStillThere(fs, OwnerOf(path), data_path, peek->stamp, **loaded, key)) continue;
+    const auto still_there = owner ? HoldsCommitted(fs, owner->path, **loaded, key) : Result<bool>(false);
+    if (!still_there.ok() || *still_there) continue;
     std::string name = NameAtCommit(path, *peek, beside);
     names.push_back({path, std::move(*peek), std::move(name)});
   }
@@ -61,7 +74,7 @@ std::vector<FormerName> LeftBehind(FileSystem& fs, const std::string& data_path,
 std::vector<FormerName> MovedFrom(FileSystem& fs, const std::string& data_path, const FileStat& stat, const LeafKey* key) {
   const std::string here = RealDirectory(fs, DirectoryOf(data_path));
   const auto sidecars = fs.Memo<Surroundings>().NamedFor(fs, {stat.size, stat.mtime_ns}, here);
-  return LeftBehind(fs, data_path, stat, sidecars, key, /*beside=*/false);
+  return LeftBehind(fs, data_path, stat, sidecars, key, /*beside=*/false, /*outdated=*/nullptr);
 }
 
 }  // namespace
@@ -100,12 +113,19 @@ std::vector<FormerName> MostlyAs(FileSystem& fs, const std::string& data_path, c
                                  const LeafKey* key) {
   if (stat.size == 0) return {};
   const std::string directory = DirectoryOf(data_path);
-  std::vector<std::string> sidecars;
-  for (const std::string& sidecar : Neighbours::For(fs, directory, BaseNameOf(data_path), stat).look->SidecarsOfSizeAndTime(stat.size, stat.mtime_ns)) {
-    const std::string path = JoinPath(directory, sidecar);
-    if (except.empty() || RealPathOf(fs, path) != RealPathOf(fs, except)) sidecars.push_back(path);
+  for (bool again = false;; again = true) {
+    std::vector<std::string> sidecars;
+    const auto look = Neighbours::For(fs, directory, BaseNameOf(data_path), stat).look;
+    for (const std::string& sidecar : look->SidecarsOfSizeAndTime(stat.size, stat.mtime_ns)) {
+      const std::string path = JoinPath(directory, sidecar);
+      if (except.empty() || RealPathOf(fs, path) != RealPathOf(fs, except)) sidecars.push_back(path);
+    }
+    bool outdated = false;
+    std::vector<FormerName> names = LeftBehind(fs, data_path, stat, sidecars, key, /*beside=*/true, &outdated);
+    if (!names.empty() || !outdated || again) return names;
+    // A commit beside this one has set the sidecar aside. It has another name now.
+    Neighbours::Forget(fs, directory);
   }
-  return LeftBehind(fs, data_path, stat, sidecars, key, /*beside=*/true);
 }
 
 namespace {
@@ -140,8 +160,37 @@ std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path
   return former ? std::optional(former->name) : std::nullopt;
 }
 
+namespace {
+
+// The protected file that `data_path` is a hard link to, if that file is damaged: its content is not what the sidecar committed for
+// this inode, size and mtime.
+std::optional<std::string> DamagedFileOfLink(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
+  const auto stat = fs.Stat(data_path, /*follow=*/false);
+  if (!stat.ok() || stat->links <= 1) return std::nullopt;
+  const std::string directory = DirectoryOf(data_path);
+  const auto look = Neighbours::For(fs, directory, BaseNameOf(data_path), *stat).look;
+  for (const std::string& name : look->SidecarsFor(stat->inode)) {
+    std::string owner = OwnerOf(JoinPath(directory, name));
+    const auto there = owner.empty() ? Result<FileStat>(Code::kNotFound, name) : fs.Stat(owner, /*follow=*/false);
+    const bool linked = there.ok() && there->inode == stat->inode && BaseNameOf(owner) != BaseNameOf(data_path);
+    const auto loaded = linked ? Sidecar::Load(fs, JoinPath(directory, name), OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(there.status());
+    if (!loaded.ok() || !(*loaded)->committed()) continue;
+    const Superblock& sb = (*loaded)->contents().superblock;
+    if (sb.sealed() != (key != nullptr) || !HasSizeAndTime(*stat, sb.stamp)) continue;
+    const auto holds = HoldsCommitted(fs, data_path, **loaded, key);
+    if (holds.ok() && !*holds) return owner;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& dataset, const LeafKey* key) {
   const std::string real = FollowLink(fs, path);
+  if (const auto owner = DamagedFileOfLink(fs, real, key)) {
+    return {Code::kUnprotected, fmt::format("{}: it is a hard link to '{}', which is damaged. First repair that: lzy-verify --repair {}", path, *owner,
+                                            ShellQuote(*owner))};
+  }
   const auto was = RottenFormer(fs, real, key);
   if (!was) return Status::Ok();
   const auto own = SidecarPath(real);

@@ -37,7 +37,8 @@ std::vector<FormerName> MostlyAs(FileSystem& fs, const std::string& data_path, c
 /// size and mtime, no file of that name has the committed content, and this file has not either. Half of the blocks count like
 /// the inode. Otherwise nullopt.
 std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key);
-/// kUnprotected, with what to do, if the file `path` of `dataset` is such a file (RottenAs).
+/// kUnprotected, with what to do, if the file `path` of `dataset`, which has no sidecar, is such a file (RottenAs), or a hard link to a
+/// damaged file.
 Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& dataset, const LeafKey* key);
 
 }  // namespace lzy

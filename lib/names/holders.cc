@@ -50,10 +50,16 @@ std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sideca
     if (owner) add(*owner);
   }
   if (which == Holders::kOfItsTime) {
-    for (const std::string& path : fs.Memo<Surroundings>().NamedFiles(fs, {stamp.size, stamp.mtime_ns}, here)) add(path);
+    for (const std::string& path : fs.Memo<Surroundings>().NamedFiles(fs, {stamp.size, stamp.mtime_ns}, here)) {
+      if (paths.size() < 2 * kMost) add(path);
+    }
+    std::ranges::sort(paths);
+    const auto twice = std::ranges::unique(paths);  // protected ones
+    paths.erase(twice.begin(), twice.end());
   }
   return paths;
 }
+
 // True if `path` ends with the name that the set of `peek` gives to this member.
 bool IsMemberName(const std::string& path, const Peek& peek) {
   const std::string name = ExpandPattern(peek.name, peek.rank);
@@ -100,7 +106,9 @@ std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar
     const auto peek = own.ok() ? PeekSidecar(fs, *own) : Result<Peek>(own.status());
     // By its own sidecar it can be repaired, unless that is of a member that had another name: its set finds it there only.
     const bool has_its_own = stat.ok() && peek.ok() && peek->committed && HasSizeAndTime(*stat, peek->stamp);
-    const bool at_home = has_its_own && (peek->kind == DatasetKind::kShared || IsMemberName(path, *peek));
+    const bool has_its_name = has_its_own && (peek->kind == DatasetKind::kShared || IsMemberName(path, *peek));
+    // Files that changed places may have equal sizes and times. Then the content tells.
+    const bool at_home = has_its_name && MayBeRot(fs, path, *own, key);
     if (rotten || !stat.ok() || at_home) continue;
     const auto right = peek.ok() ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
     if (!right.ok() || *right) continue;

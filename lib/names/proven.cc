@@ -19,6 +19,7 @@ namespace {
 bool IsUnchanged(const FileStat& now, const FileStat& then) {
   return now.inode == then.inode && now.size == then.size && now.mtime_ns == then.mtime_ns && now.ctime_ns == then.ctime_ns;
 }
+
 // The sidecars of files that were proven by content.
 class ProvenOwners {
  public:

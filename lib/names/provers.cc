@@ -100,12 +100,18 @@ std::optional<std::string> UserOf(FileSystem& fs, const Prover& prover) {
 
 // True if the sidecar may be used for another file than that of its name. Sidecars of members are not free, because a set is
 // protected as a whole, nor is that of a file that was edited in place.
-Result<bool> IsFree(FileSystem& fs, const Prover& prover, const LeafKey* key) {
+Result<bool> IsFree(FileSystem& fs, const Prover& prover, const std::string& data_path, const LeafKey* key) {
   const auto peek = PeekSidecar(fs, prover.sidecar);
   if (!peek.ok() || peek->kind == DatasetKind::kSet) return false;
   // Sidecars may have been exchanged: it is that of a third file, which is as it was committed.
   if (const auto user = UserOf(fs, prover); user && *user != prover.owner) {
     LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, *user, prover.sidecar, key));
+    if (holds) return false;
+  }
+  // The file that had its name at the commit goes before a copy of that file.
+  const std::string named = JoinPath(DirectoryOf(prover.sidecar), peek->name);
+  if (BaseNameOf(named) != BaseNameOf(data_path) && named != prover.owner) {
+    LZY_ASSIGN_OR_RETURN(const bool holds, HoldsCommitted(fs, named, prover.sidecar, key));
     if (holds) return false;
   }
   const auto owner = fs.Stat(prover.owner, /*follow=*/false);
@@ -126,7 +132,7 @@ Result<std::optional<Prover>> FindProver(FileSystem& fs, const std::string& data
   for (Prover& prover : provers) {
     if (prover.beside && !prover.recorded) {
       const bool is_own = BaseNameOf(prover.owner) == BaseNameOf(data_path);
-      LZY_ASSIGN_OR_RETURN(prover.usable, is_own ? Result<bool>(true) : IsFree(fs, prover, key));
+      LZY_ASSIGN_OR_RETURN(prover.usable, is_own ? Result<bool>(true) : IsFree(fs, prover, data_path, key));
     }
     if (prover.usable) return std::optional(prover);
     if (!other) other = std::move(prover);

@@ -68,7 +68,13 @@ bool Survey::IsThere(const std::string& path) {
 }
 
 // A name with a '*' is a glob only if no file has this name.
+// A protected file whose name has %r or a star goes before what its name would match, also if the file is lost: tools print its name in
+// commands.
 Status Survey::Add(const std::string& path) {
+  const bool may_match = HasRankPlaceholder(path) || path.find('*') != std::string::npos;
+  const auto own = may_match ? SidecarPath(path) : Result<std::string>(Code::kNotFound, path);
+  const auto peek = own.ok() ? PeekSidecar(fs_, *own) : Result<Peek>(own.status());
+  if (peek.ok() && peek->committed && peek->kind == DatasetKind::kShared && peek->name == BaseNameOf(path)) return AddPath(path);
   if (HasRankPlaceholder(path)) {
     by_pattern_ = true;
     return AddPattern(path);

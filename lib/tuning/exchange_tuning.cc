@@ -210,7 +210,8 @@ void KeepExchange(const ExchangePlace& place, const ExchangeTimes& times) noexce
   (void)NoThrow([&] {
     Memory& memory = MemoryOfProcess();
     const std::lock_guard lock(memory.mutex);
-    memory.known[NameOf(place)] = {times, true};
+    // A commit that was too short for any measurement leaves it to a longer one.
+    memory.known[NameOf(place)] = {times, !times.empty()};
     const std::string path = ExchangeCachePath(place);
     if (times.empty() || path.empty()) return Status::Ok();
     const auto fs = GuardedFileSystem({DirectoryOf(DirectoryOf(path))});

@@ -105,8 +105,8 @@ struct KnownExchange {
 };
 /// What is known from memory, or from the file. Failures are ignored without a message. Thread-safe.
 KnownExchange RecallExchange(const ExchangePlace& place) noexcept;
-/// Remembers that this process has measured, and keeps the times in the file if there are any. Failures with the file are ignored
-/// without a message. Thread-safe.
+/// Remembers that this process has measured, and keeps the times in the file. If there are none, it has not, because a longer commit
+/// may have the time to measure. Failures with the file are ignored without a message. Thread-safe.
 void KeepExchange(const ExchangePlace& place, const ExchangeTimes& times) noexcept;
 
 }  // namespace lzy

@@ -78,7 +78,9 @@ std::atomic<const Tuning*> current{nullptr};
 }  // namespace
 
 // Machines of different kinds may share a home directory; each has files of its own.
-std::string MachineKey() {
+namespace {
+
+std::string MakeMachineKey() {
   std::string text = ProcessorModel();
 #if defined(__x86_64__)
   text += fmt::format("{}{}{}{}{}\n", __builtin_cpu_supports("sse4.2") != 0, __builtin_cpu_supports("avx2") != 0,
@@ -93,6 +95,14 @@ std::string MachineKey() {
   text += fmt::format("xxhash {} isa-l {}.{}\n", XXH_versionNumber(), ISAL_MAJOR_VERSION, ISAL_MINOR_VERSION);
   const ByteSpan bytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
   return HashBytes(HashTag::kInfo, 0, bytes).Hex().substr(0, 16);
+}
+
+}  // namespace
+
+// Reading it opens about ten files of the kernel.
+std::string MachineKey() {
+  static const std::string key = MakeMachineKey();
+  return key;
 }
 
 std::span<const TuningChoice, kTunedCount> TuningChoices() {

@@ -250,8 +250,10 @@ class RenamedMember(Lost):
         world.must("mv k0 old")
         world.flip("old", 100)
         world.write_random("k0", 3000)
+        sidecars = sorted(world.superblocks())
         for command, code in (("lzy-protect k%r", 9), ("lzy-protect .", 1)):  # the second one looks at 'old' first, which is damaged
             done = self.judge(command, codes=[code])[0]
+            self.assertEqual(sorted(world.superblocks()), sidecars, "a refused commit renames nothing")
             self.assertIn("k0: 'old' has the size and time of what this file was", done.text)
         world.must("mv k0 new && mv old k0 && lzy-restore -q k%r")
         self.assertEqual(world.read("k0"), right)

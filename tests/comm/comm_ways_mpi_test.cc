@@ -397,9 +397,9 @@ TEST_F(MeasuredExchangeTest, IsMeasuredAndKept) {
   KeepExchange(PlaceOf(false), {});
   const auto comm = MakeApart(false);
   WithoutSharedMemory([&] { Check(*comm, Words(ranks_, 1)); });
-  EXPECT_OK(comm->MeasureExchange(100));  // this process has measured, as it says
+  EXPECT_OK(comm->MeasureExchange(0));  // a later commit may have more time
   EXPECT_TRUE(RecallExchange(PlaceOf(false)).times.empty());
-  EXPECT_OK(comm->MeasureExchange(100, /*again=*/true));
+  EXPECT_OK(comm->MeasureExchange(100));
   EXPECT_EQ(RecallExchange(PlaceOf(false)).times.complete(), rank_ == 0);
   EXPECT_EQ(std::filesystem::exists(ExchangeCachePath(PlaceOf(false))), rank_ == 0);
   // Whatever was the fastest: all ranks go the same way.

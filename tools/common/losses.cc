@@ -318,13 +318,25 @@ void ForgetMembersOf(ToolRun& run, const DatasetReport& report) {
   Catalog& catalog = *run.books()->catalog();
   const std::string pattern = CatalogPath(report.path, true);
   std::vector<CatalogLoss> members;
-  const auto known = catalog.FilesBeginningWith(pattern.substr(0, pattern.find('%')));
-  if (!known.ok()) return run.books()->Drop(known.status());
-  for (const auto& [path, id] : *known) {
-    const auto match = MatchPattern(pattern, path);
-    if (!match || *match >= report.devices) continue;
+  const auto add = [&](const std::string& path, std::int64_t id) {
     const auto peek = FindAndPeek(run.fs(), path);
     if (peek.ok() && peek->kind == DatasetKind::kSet) members.push_back({id, Kind::kWanted, "member of a set"});
+  };
+  const std::string prefix = pattern.substr(0, pattern.find('%'));
+  if (prefix.ends_with('/')) {
+    // Each member has a directory of its own, and below the prefix there may be a whole tree.
+    for (std::uint32_t rank = 0; rank < report.devices; ++rank) {
+      const auto known = catalog.Find(ExpandPattern(pattern, rank));
+      if (!known.ok()) return run.books()->Drop(known.status());
+      if (*known && (*known)->kind == "shared" && (*known)->state != "gone") add((*known)->path, (*known)->id);
+    }
+  } else {
+    const auto known = catalog.FilesBeginningWith(prefix);
+    if (!known.ok()) return run.books()->Drop(known.status());
+    for (const auto& [path, id] : *known) {
+      const auto match = MatchPattern(pattern, path);
+      if (match && *match < report.devices) add(path, id);
+    }
   }
   if (members.empty()) return;
   if (Status noted = catalog.NoteLosses(run.tool_name(), WallClockNs(), members); !noted.ok()) run.books()->Drop(noted);
@@ -339,12 +351,14 @@ void AcknowledgeLosses(ToolRun& run) {
   std::size_t all = 0;
   for (const std::string& path : run.arguments().paths) {
     const std::string whole = CatalogPath(path, path.find('%') != std::string::npos);
-    const auto which = [&](const CatalogEvent& event) {
+    const auto below = [&](const CatalogEvent& event) {
       const std::string& at = event.dataset_path;
-      const bool below = at == whole || at.starts_with(whole == "/" ? whole : whole + "/");
-      return below || fnmatch(whole.c_str(), at.c_str(), FNM_PATHNAME) == 0;
+      return at == whole || at.starts_with(whole == "/" ? whole : whole + "/");
     };
-    const auto ended = run.books()->catalog()->Acknowledge(run.tool_name(), WallClockNs(), which);
+    const auto matching = [&](const CatalogEvent& event) { return fnmatch(whole.c_str(), event.dataset_path.c_str(), FNM_PATHNAME) == 0; };
+    // A file whose name has a star or brackets goes before what its name would match.
+    auto ended = run.books()->catalog()->Acknowledge(run.tool_name(), WallClockNs(), below);
+    if (ended.ok() && *ended == 0) ended = run.books()->catalog()->Acknowledge(run.tool_name(), WallClockNs(), matching);
     if (!ended.ok()) return run.Fail(ended.status());
     all += *ended;
     if (*ended == 0) {

@@ -321,6 +321,22 @@ void ToolRun::HandleAll(const std::vector<DatasetRef>& datasets) {
   }
 }
 
+namespace {
+
+// Adds what an earlier repair of the same dataset has done to the report of a later one.
+void AddRepairs(const DatasetReport& earlier, DatasetReport& later) {
+  std::vector<Damage> damage;
+  std::ranges::copy_if(earlier.damage, std::back_inserter(damage), [](const Damage& d) { return d.repaired || d.transient; });
+  later.damage.insert(later.damage.begin(), damage.begin(), damage.end());
+  std::vector<std::string> warnings;
+  std::ranges::copy_if(earlier.warnings, std::back_inserter(warnings), [&](const std::string& text) {
+    return std::ranges::find(later.warnings, text) == later.warnings.end();
+  });
+  later.warnings.insert(later.warnings.begin(), warnings.begin(), warnings.end());
+}
+
+}  // namespace
+
 void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, std::size_t total) {
   // Only between datasets: a dataset that was begun is ended by the engine, which looks at context.stop.
   if (Interrupted()) {
@@ -328,7 +344,7 @@ void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, s
     return;
   }
   if (Status dropped = DropSeen(datasets); !dropped.ok()) return Fail(dropped);
-  std::vector<std::optional<DatasetReport>> reports(datasets.size());
+  std::vector<std::optional<DatasetReport>> reports(datasets.size()), unforced_reports(datasets.size());
   if (datasets.size() > 1 && tool_.side_by_side()) {
     Context context{*fs_, comm_, options_};
     context.stop = [] { return stop_wanted != 0; };
@@ -340,8 +356,8 @@ void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, s
     });
     if (!small.ok()) return Fail(small.status());
     reports = *std::move(small);
-    for (auto& report : reports) {
-      if (unforced && report && ExitCodeOf(*report) != 0) report.reset();
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      if (unforced && reports[i] && ExitCodeOf(*reports[i]) != 0) unforced_reports[i] = std::exchange(reports[i], std::nullopt);
     }
   }
   for (std::size_t i = 0; i < datasets.size(); ++i) {
@@ -353,6 +369,7 @@ void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, s
       }
       if (HadEnough()) continue;
       reports[i] = HandleOne(datasets[i]);
+      if (unforced_reports[i]) AddRepairs(*unforced_reports[i], *reports[i]);
     }
     if (!HasGone(datasets[i], *reports[i])) CountAndPrint(datasets[i], *std::move(reports[i]));
   }
@@ -537,7 +554,7 @@ int ToolRun::Run() {
   // Files that are proven elsewhere must not be overwritten, even if the command names only one dataset.
   if (keeps_books) AddToReach(*fs_, [this] { return DirectoriesInCatalog(options_); }, Reach::kKnown);
   // A file that was moved is in one directory, and its sidecar in another.
-  for (const Resolve what : {Resolve::kProtected, tool_.resolve()}) {
+  for (const Resolve what : std::set{Resolve::kProtected, tool_.resolve()}) {
     if (arguments_.paths.size() > 1) AddToReach(*fs_, [this, what] { return DirectoriesOf(*fs_, arguments_.paths, what); }, Reach::kNamed);
   }
   if (tool_.run) {
@@ -553,13 +570,13 @@ int ToolRun::Run() {
   return Finish(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
-// A file may have the sidecar that another one was judged by. Then it is this command that leaves nothing to be said of that other one.
+// A file may have got the sidecar that another one was judged by. The other one now has no sidecar, and no report of its own.
 void ToolRun::ReportLeftBare() {
   auto all = UniteRecords(comm_, TakeLeftBare(*fs_));
   if (!all.ok()) return Fail(all.status());
   std::set<std::string> told;
   for (const LeftBare& bare : *all) {
-    made_again_.push_back(bare.by);
+    if (made_again_.size() < kMostLooks) made_again_.push_back(bare.by);
     told.insert(bare.path);
   }
   for (const std::string& by : made_again_) {
