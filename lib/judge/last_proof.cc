@@ -12,6 +12,7 @@
 #include "names/holders.h"
 #include "names/lookup.h"
 #include "names/peek.h"
+#include "names/reach.h"
 #include "names/set_names.h"
 
 namespace lzy {
@@ -25,14 +26,19 @@ struct HolderOf {
 };
 
 // The sidecar that knows the last commit of `file`: the one that is used for it; or that of its rank in the set, if the member was
-// renamed and another file has its name, so that another sidecar is found for it. Empty: none.
+// renamed or moved and another file has its name, so that another sidecar is found for it. Empty: none.
 std::string SidecarOfLastCommit(const Context& context, const DatasetView& view, const FileView& file) {
   if (file.sidecar_usable() || view.ref.kind == DatasetKind::kShared) return file.sidecar_path;
   const std::string directory = DirectoryOf(FollowLink(context.fs, file.path));
+  const auto is_its = [&](const Result<Peek>& peek) {
+    return peek.ok() && peek->committed && peek->uuid == view.superblock.uuid && peek->rank == file.rank;
+  };
   Directory around(context.fs, directory);
   for (const std::string& name : around.Sidecars()) {
-    const auto& peek = around.PeekAt(name);
-    if (peek.ok() && peek->committed && peek->uuid == view.superblock.uuid && peek->rank == file.rank) return JoinPath(directory, name);
+    if (is_its(around.PeekAt(name))) return JoinPath(directory, name);
+  }
+  for (const std::string& path : SidecarsInReach(context.fs, directory)) {
+    if (is_its(PeekSidecar(context.fs, path))) return path;
   }
   return "";
 }

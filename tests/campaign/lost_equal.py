@@ -67,6 +67,30 @@ class EqualTimes(Lost):
         self.assertEqual(world.read("bk/f2"), right)
 
 
+class MovedMember(Lost):
+    """A member that was moved to another directory with its sidecar, and is damaged there. A new file has its name."""
+
+    def refused(self, member, sidecar, commands):
+        world = self.world
+        for rank in range(3):
+            self.files([f"s.{rank}"], 30000, LONG_AGO + rank * SECOND)
+        world.must("mkdir e")
+        world.protect("s.%r")
+        right = world.read("s.1")
+        world.flip("s.1", 15000)
+        world.must(f"mv s.1 {member} && mv .LZY.s.1 {sidecar}")
+        self.files(["s.1"], 30500, LONG_AGO + 500 * SECOND)
+        for command in commands:
+            done = self.judge(command)[0]
+            self.assertNotEqual(done.code, 0, world.story())
+            self.assertNotIn("s.%r: protected", done.text)
+        world.must(f"mv s.1 other && mv {member} s.1 && mv {sidecar} .LZY.s.1 && lzy-verify --repair -q s.%r")
+        self.assertEqual(world.read("s.1"), right, world.story())
+
+    def test_is_needed_by_its_set(self):
+        self.refused("e/old", "e/.LZY.old", ("lzy-protect .", "lzy-protect s.%r"))
+
+
 class OneName(Lost):
     """A command on one name takes nothing away from another file."""
 
