@@ -58,7 +58,10 @@ std::vector<FormerName> LeftBehind(FileSystem& fs, const std::string& data_path,
     if (owner && HasSizeAndTime(owner->stat, peek->stamp) && MayBe(owner->stat, peek->stamp)) continue;
     if (!beside && ++compared > most) break;
     const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
-    if (!loaded.ok()) continue;
+    if (!loaded.ok() || (*loaded)->contents().superblock.uuid != peek->uuid) {
+      if (outdated != nullptr) *outdated = true;
+      continue;
+    }
     const auto place = fs.Stat(path, /*follow=*/false);
     const bool moved = !beside && MayBe(stat, peek->stamp) && place.ok() && place->file_system == stat.file_system;
     if (!moved && !IsMostlyAs(fs, data_path, **loaded, key)) continue;
@@ -141,13 +144,18 @@ std::optional<FormerName> RottenFormer(FileSystem& fs, const std::string& data_p
   for (FormerName& one : names) {
     const std::string owner = OwnerOf(one.sidecar);
     if (owner.empty()) continue;
+    // A commit beside this one may put another sidecar in its place at any moment. Then a comparison says nothing.
+    const auto is_same = [&] {
+      const auto now = PeekSidecar(fs, one.sidecar);
+      return now.ok() && now->uuid == one.peek.uuid;
+    };
     const auto there = fs.Stat(owner, /*follow=*/false);
     if (there.ok() && there->type == FileStat::Type::kRegular) {
       const auto is_there = HoldsCommitted(fs, owner, one.sidecar, key);
-      if (!is_there.ok() || *is_there) continue;
+      if ((!is_there.ok() || *is_there) && is_same()) continue;
     }
     const auto holds = HoldsCommitted(fs, data_path, one.sidecar, key);
-    if (holds.ok() && *holds) return std::nullopt;
+    if (holds.ok() && *holds && is_same()) return std::nullopt;
     found = std::move(one);
   }
   return found;

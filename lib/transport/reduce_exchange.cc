@@ -10,7 +10,7 @@ namespace lzy {
 namespace {
 
 // Bytes of all pieces in one call, if one call is not enough.
-constexpr std::uint64_t kMostStaging = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMostPacked = std::uint64_t{16} << 20;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ ReduceExchange::ReduceExchange(MPI_Comm comm, int rank, std::span<const std::uin
     piece_ = longest_;
   } else {
     pack_ = true;
-    piece_ = std::max<std::uint64_t>(1, std::min(most, kMostStaging / sizeof(std::uint64_t)) / counts.size());
+    piece_ = std::max<std::uint64_t>(1, std::min(most, kMostPacked / sizeof(std::uint64_t)) / counts.size());
   }
 }
 

@@ -18,17 +18,17 @@
 namespace lzy {
 namespace {
 
-constexpr const char* kSchema = "lzy-exchange/1";
+constexpr const char* kExchangeSchema = "lzy-exchange/1";
 constexpr const char* kPrefix = "exchange-";
 constexpr const char* kSuffix = ".json";
 // Bounds for a file that may be anything: its size, and the brackets in what EncodeExchange writes.
-constexpr std::size_t kMostBytes = 64u << 10;
-constexpr std::ptrdiff_t kMostBrackets = 2 + 2 * static_cast<std::ptrdiff_t>(kExchangeClasses);
+constexpr std::size_t kMostExchangeBytes = 64u << 10;
+constexpr std::ptrdiff_t kMostExchangeBrackets = 2 + 2 * static_cast<std::ptrdiff_t>(kExchangeClasses);
 constexpr std::size_t kMostFiles = 1000;
 constexpr double kMostMicroseconds = 1e9;
 constexpr std::uint64_t kMostRanks = 0x7fffffff;  // of MPI
 // Another way must be faster than the default by this factor.
-constexpr double kWorthChanging = 1.05;
+constexpr double kWorthChangingTo = 1.05;
 // The version of an MPI library can be pages of text. This much of it identifies the library.
 constexpr std::size_t kMostMpi = 100;
 
@@ -49,7 +49,7 @@ std::string NameOf(const ExchangePlace& place) {
 std::optional<ExchangeTuning> Load(FileSystem& fs, const std::string& path) {
   auto file = fs.Open(path, OpenMode::kRead);
   if (!file.ok()) return std::nullopt;
-  std::string text(kMostBytes, '\0');
+  std::string text(kMostExchangeBytes, '\0');
   const auto got = (*file)->ReadAt(0, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
   if (!got.ok()) return std::nullopt;
   return DecodeExchange(std::string_view(text).substr(0, *got));
@@ -108,7 +108,7 @@ ExchangeWay ExchangeTimes::Pick(ExchangeClass which) const {
   }
   const Ways& ways = times_[which.index()];
   const auto best = std::ranges::min_element(ways);
-  const bool better = ways[0] > kWorthChanging * *best;
+  const bool better = ways[0] > kWorthChangingTo * *best;
   return kMeasuredWays[better ? static_cast<std::size_t>(best - ways.begin()) : 0];
 }
 
@@ -124,7 +124,7 @@ std::string EncodeExchange(const ExchangePlace& place, const ExchangeTimes& time
                        {"microseconds", std::move(ways)},
                        {"picked", ExchangeWayName(times.Pick(which))}});
   }
-  const nlohmann::ordered_json document = {{"schema", kSchema},        {"machine", MachineKey()}, {"mpi", Plain(place.mpi)},
+  const nlohmann::ordered_json document = {{"schema", kExchangeSchema},        {"machine", MachineKey()}, {"mpi", Plain(place.mpi)},
                                            {"ranks", place.ranks},     {"nodes", place.nodes},    {"most_on_node", place.most_on_node},
                                            {"classes", std::move(classes)}};
   return document.dump(2) + "\n";
@@ -134,7 +134,7 @@ std::string EncodeExchange(const ExchangePlace& place, const ExchangeTimes& time
 // structure differs.
 std::optional<ExchangeTuning> DecodeExchange(std::string_view text) {
   // The JSON parser takes time quadratic in the depth of a document that it rejects.
-  if (std::ranges::count_if(text, [](char c) { return c == '[' || c == '{'; }) > kMostBrackets) return std::nullopt;
+  if (std::ranges::count_if(text, [](char c) { return c == '[' || c == '{'; }) > kMostExchangeBrackets) return std::nullopt;
   const nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   ExchangeTuning out;
   const Status read = NoThrow([&] {

@@ -537,7 +537,7 @@ class Sets(CopyCase):
         self.write("f", b"x")
         for words, text in ((("local/n%r/state", "pfs"), "a set is copied to a set"), (("f", "pfs.%r"), "a set is copied alone"),
                             (("f", "local/n%r/state", "pfs.%r"), "a set is copied alone"), (("none.%r", "pfs.%r"), "none.%r"),
-                            (("local/n%r/state", "local/n%r/state"), "are the same file")):
+                            (("local/n%r/state", "local/n%r/state"), "is a member of local/n%r/state, too")):
             self.assertIn(text, self.check(3, "lzy-copy", *words).stderr)
         # A single file is never put in the place of a member.
         self.assertIn("member of a protected set", self.check(3, "lzy-copy", "f", "local/n1/state").stderr)
