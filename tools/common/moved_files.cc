@@ -19,7 +19,7 @@ namespace lzy {
 namespace {
 
 // The most files that one report names.
-constexpr std::size_t kMostFiles = 8;
+constexpr std::size_t kMostTold = 8;
 
 bool IsThere(FileSystem& fs, const std::string& path) { return fs.Stat(path, /*follow=*/false).ok(); }
 
@@ -72,7 +72,7 @@ std::string SplitSetText(FileSystem& fs, const DatasetReport& report, const std:
       add(*sidecar, there);
     }
   }
-  if (files.empty() || files.size() > 4 * kMostFiles) {
+  if (files.empty() || files.size() > 4 * kMostTold) {
     return fmt::format("  {} of its members are in {}; move all members, and their sidecars, into one directory\n", elsewhere.size(),
                        Printable(there));
   }
@@ -113,7 +113,7 @@ std::string MovedMembersText(FileSystem& fs, const DatasetReport& report, const 
   std::string out;
   for (const std::string& path : lost) {
     const auto sidecar = SidecarPath(path);
-    if (lost.size() > kMostFiles || !sidecar.ok() || IsThere(fs, path)) continue;
+    if (lost.size() > kMostTold || !sidecar.ok() || IsThere(fs, path)) continue;
     const auto copies = FindCopies(fs, *sidecar, path, nullptr, 1);
     const auto its = copies.empty() ? Result<std::string>(Code::kNotFound, path) : FindSidecar(fs, copies[0]);
     if (copies.empty() || (its.ok() && BaseNameOf(*its) != BaseNameOf(*sidecar))) continue;  // that file is told of, too
@@ -174,7 +174,7 @@ std::vector<std::string> LeftBareBy(FileSystem& fs, const std::string& path, con
   const std::string real = FollowLink(fs, path), here = RealDirectory(fs, DirectoryOf(real));
   const auto sidecar = FindSidecar(fs, real);
   if (!sidecar.ok() || !IsThere(fs, real)) return bare;
-  for (const std::string& copy : FindCopies(fs, *sidecar, real, key, kMostFiles)) {
+  for (const std::string& copy : FindCopies(fs, *sidecar, real, key, kMostTold)) {
     // A file in another directory is judged by the sidecars there. Without a sidecar of its name, nothing was said of it.
     const auto own = SidecarPath(copy);
     if (RealDirectory(fs, DirectoryOf(copy)) != here || !own.ok() || !IsThere(fs, *own) || IsClaimedByASet(fs, copy)) continue;
