@@ -30,17 +30,12 @@ struct HolderOf {
 std::string SidecarOfLastCommit(const Context& context, const DatasetView& view, const FileView& file) {
   if (file.sidecar_usable() || view.ref.kind == DatasetKind::kShared) return file.sidecar_path;
   const std::string directory = DirectoryOf(FollowLink(context.fs, file.path));
-  const auto is_its = [&](const Result<Peek>& peek) {
-    return peek.ok() && peek->committed && peek->uuid == view.superblock.uuid && peek->rank == file.rank;
-  };
   Directory around(context.fs, directory);
   for (const std::string& name : around.Sidecars()) {
-    if (is_its(around.PeekAt(name))) return JoinPath(directory, name);
+    const auto& peek = around.PeekAt(name);
+    if (peek.ok() && peek->committed && peek->uuid == view.superblock.uuid && peek->rank == file.rank) return JoinPath(directory, name);
   }
-  for (const std::string& path : SidecarsInReach(context.fs, directory)) {
-    if (is_its(PeekSidecar(context.fs, path))) return path;
-  }
-  return "";
+  return SidecarOfMemberInReach(context.fs, directory, view.superblock.uuid, file.rank).value_or("");
 }
 
 // Only a file with the committed mtime could be mistaken for this one: from an archive, with a coarse clock, or written

@@ -39,7 +39,7 @@ std::optional<Owner> OtherOwner(FileSystem& fs, const std::string& sidecar, cons
 
 // Those of these sidecars that were committed with the size and mtime of the file, and of which it has at least half of the blocks,
 // or, in another directory of the same file system, inode and birth. Not if the file of a sidecar's name is as committed, by its
-// size and time or by its content: then this file is a copy of it.
+// size, time, inode and birth, or by its content: then this file is a copy of it.
 // `outdated` (may be null): set to true if a sidecar is not as the look saw it.
 std::vector<FormerName> LeftBehind(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::vector<std::string>& sidecars,
                                    const LeafKey* key, bool beside, bool* outdated) {
@@ -184,7 +184,9 @@ std::optional<std::string> DamagedFileOfLink(FileSystem& fs, const std::string& 
     const auto loaded = linked ? Sidecar::Load(fs, JoinPath(directory, name), OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(there.status());
     if (!loaded.ok() || !(*loaded)->committed()) continue;
     const Superblock& sb = (*loaded)->contents().superblock;
-    if (sb.sealed() != (key != nullptr) || !HasSizeAndTime(*stat, sb.stamp)) continue;
+    // With a racy stamp, or while a program writes the file, a difference may be an edit.
+    if (sb.sealed() != (key != nullptr) || !HasSizeAndTime(*stat, sb.stamp) || IsRacy(sb.stamp, sb.commit_clock_ns)) continue;
+    if ((*loaded)->intent()) continue;
     const auto holds = HoldsCommitted(fs, data_path, **loaded, key);
     if (holds.ok() && !*holds) return owner;
   }

@@ -107,8 +107,8 @@ std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar
     // By its own sidecar it can be repaired, unless that is of a member that had another name: its set finds it there only.
     const bool has_its_own = stat.ok() && peek.ok() && peek->committed && HasSizeAndTime(*stat, peek->stamp);
     const bool has_its_name = has_its_own && (peek->kind == DatasetKind::kShared || IsMemberName(path, *peek));
-    // Files that changed places may have equal sizes and times. Then the content tells.
-    const bool at_home = has_its_name && MayBeRot(fs, path, *own, key);
+    // Files that changed places may have equal sizes and times. Then inode and birth tell, or else the content.
+    const bool at_home = has_its_name && (MayBe(*stat, peek->stamp) || MayBeRot(fs, path, *own, key));
     if (rotten || !stat.ok() || at_home) continue;
     const auto right = peek.ok() ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
     if (!right.ok() || *right) continue;

@@ -137,6 +137,13 @@ std::vector<std::string> Surroundings::AllInReach(FileSystem& fs, const std::str
   return paths;
 }
 
+std::optional<std::string> Surroundings::OfMember(FileSystem& fs, const Uuid& set, std::uint32_t rank, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  if (!ReachesBeyond(fs, here)) return std::nullopt;
+  const auto found = by_member_.find({set, rank});
+  return found == by_member_.end() || DirectoryOf(found->second) == here ? std::nullopt : std::optional(found->second);
+}
+
 std::vector<std::string> Surroundings::InReachFor(FileSystem& fs, std::uint64_t inode, const std::string& here) {
   const std::lock_guard lock(mutex_);
   return ReachesBeyond(fs, here) ? PathsBeyond(by_inode_, inode, here) : std::vector<std::string>();
@@ -234,10 +241,13 @@ void Surroundings::LookAtReach(FileSystem& fs) {
   by_size_.emplace();
   by_inode_.clear();
   of_sets_.clear();
+  by_member_.clear();
   LookInto(fs, directories_, [&](const std::string& path, const Peek& peek) {
     by_size_->emplace(peek.stamp.size, path);
     by_inode_.emplace(peek.stamp.inode, path);
-    if (peek.kind == DatasetKind::kSet) of_sets_.push_back(path);
+    if (peek.kind != DatasetKind::kSet) return;
+    of_sets_.push_back(path);
+    by_member_.emplace(std::pair(peek.uuid, peek.rank), path);
   });
 }
 
@@ -247,6 +257,10 @@ void AddToReach(FileSystem& fs, const std::string& directory) {
 
 void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories, Reach which) {
   fs.Memo<Surroundings>().AddToReach(std::move(directories), which);
+}
+
+std::optional<std::string> SidecarOfMemberInReach(FileSystem& fs, const std::string& here, const Uuid& set, std::uint32_t rank) {
+  return fs.Memo<Surroundings>().OfMember(fs, set, rank, RealDirectory(fs, here));
 }
 
 std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here) {

@@ -33,6 +33,9 @@ enum class Reach { kNamed, kKnown };
 /// Adds more directories to the reach. `directories` is called at most once: when the first file differs from its sidecar, or
 /// with kNamed when a file without a sidecar may have been moved. Missing directories are skipped.
 void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories, Reach which);
+/// The path of a sidecar in reach that was committed for member `rank` of `set`, in another directory than `here`; nullopt if there
+/// is none.
+std::optional<std::string> SidecarOfMemberInReach(FileSystem& fs, const std::string& here, const Uuid& set, std::uint32_t rank);
 /// Paths of the committed sidecars in reach, in other directories than `here`, including those that were set aside.
 std::vector<std::string> SidecarsInReach(FileSystem& fs, const std::string& here);
 
@@ -81,6 +84,8 @@ class Surroundings {
   std::shared_ptr<const RecordedMembers> RecordedInReach(FileSystem& fs, const std::string& here);
   /// Paths of all committed sidecars in reach; those in `here` are among them.
   std::vector<std::string> AllInReach(FileSystem& fs, const std::string& here);
+  /// The path of a sidecar that was committed for this member of a set; nullopt if there is none.
+  std::optional<std::string> OfMember(FileSystem& fs, const Uuid& set, std::uint32_t rank, const std::string& here);
   /// Paths of sidecars that were committed for a file of this inode number.
   std::vector<std::string> InReachFor(FileSystem& fs, std::uint64_t inode, const std::string& here);
   /// Paths of sidecars that were committed for a file of this size and mtime, in named directories. Does not look at directories
@@ -120,6 +125,7 @@ class Surroundings {
   std::optional<BySize> by_size_;  // committed sidecars
   BySize by_inode_;                // the same paths
   std::vector<std::string> of_sets_;  // those of them that are of sets
+  std::map<std::pair<Uuid, std::uint32_t>, std::string> by_member_;  // the same, by set and rank
   std::optional<BySize> files_;
   std::map<std::uint64_t, std::shared_ptr<const SameSize>> in_reach_;  // by size
   std::shared_ptr<const RecordedMembers> recorded_in_reach_;

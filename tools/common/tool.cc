@@ -434,7 +434,7 @@ std::string HeldNote(const DatasetReport& report) {
 }
 
 // lzy-status prints the same commands, from any directory, so paths in them are absolute there. A failure to write says nothing.
-CatalogNote ToolRun::NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read) {
+CatalogNote ToolRun::NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read, bool held_elsewhere) {
   CatalogNote note;
   note.read = read;
   note.removed = !report.removed.empty();
@@ -451,8 +451,8 @@ CatalogNote ToolRun::NoteOf(const DatasetRef& dataset, const DatasetReport& repo
     note.next = fmt::format("  to see why: lzy-verify {}\n", ShellQuote(there.path));
   } else if (report.status.ok() || code == Code::kBeyondRepair) {
     const bool looked = tool_.action() == Action::kInfo;  // at metadata only
-    const std::string held = looked || looks_ >= kMostLooks ? std::string() : HeldElsewhereText(*fs_, there, "");
-    note.next = AdviceBeforeRestore(*fs_, there) + (held.empty() ? NextText(there, looked ? Action::kInfo : Action::kVerify, "", "") : HeldNote(there));
+    note.next = AdviceBeforeRestore(*fs_, there) +
+                (held_elsewhere ? HeldNote(there) : NextText(there, looked ? Action::kInfo : Action::kVerify, "", ""));
   } else {
     note.next = AdviceAfterFailure(*fs_, there, ref, Action::kVerify, "", comm_.size() == 1);
   }
@@ -492,9 +492,13 @@ void ToolRun::CountAndPrint(const DatasetRef& dataset, DatasetReport report) {
   if (!speaks_) return;
   bytes_read_ += report.bytes_read;
   if (MadeAgain(report) && made_again_.size() < kMostLooks) made_again_.push_back(report.path);
+  const std::string repeated = RepeatedOptions(options_);
+  const bool may_be_elsewhere = report.state == DatasetState::kUnrepairable || report.state == DatasetState::kStale;
+  const bool looks = tool_.action() != Action::kInfo && may_be_elsewhere && looks_++ < kMostLooks;  // info reads no data
+  const std::string held = looks ? HeldElsewhereText(*fs_, report, repeated) : std::string();
   if (books_ && tool_.note) {
     if (const auto read = tool_.note(report)) {
-      books_->Add(report, NoteOf(dataset, report, *read));
+      books_->Add(report, NoteOf(dataset, report, *read, !held.empty()));
       ForgetMembersOf(*this, report);
     }
   }
@@ -516,14 +520,9 @@ void ToolRun::CountAndPrint(const DatasetRef& dataset, DatasetReport report) {
   Json entry = arguments_.json ? ToJson(report) : Json::object();
   const std::string state = tool_.state_text ? tool_.state_text(*this, report, entry) : StateText(report, tool_.action());
   // The report, then what to type next.
-  const std::string repeated = RepeatedOptions(options_);
   const bool none = tool_.action() == Action::kInfo && report.status.ok() && report.state == DatasetState::kUnprotected && comm_.size() == 1;
-  const bool may_be_elsewhere = report.state == DatasetState::kUnrepairable || report.state == DatasetState::kStale;
-  const bool looks = tool_.action() != Action::kInfo && may_be_elsewhere && looks_++ < kMostLooks;  // info reads no data
   const std::string first = AdviceBeforeRestore(*fs_, report) + (looks ? ReplacedText(*fs_, report, repeated) : std::string());
-  const std::string instead = none    ? NoSetAdvice(*fs_, report, dataset, repeated)
-                              : looks ? HeldElsewhereText(*fs_, report, repeated)
-                                      : std::string();
+  const std::string instead = none ? NoSetAdvice(*fs_, report, dataset, repeated) : held;
   Say(ReportText(report, tool_.action(), {state, first, repeated, tool_.again ? tool_.again() : std::string(), instead}));
   if (!report.status.ok()) Say(AdviceAfterFailure(*fs_, report, dataset, tool_.action(), repeated, comm_.size() == 1));
   // --log=info: where the time went.

@@ -95,7 +95,7 @@ class ToolRun {
   bool HasGone(const DatasetRef& dataset, const DatasetReport& report);
   /// Counts a report, and prints it.
   void CountAndPrint(const DatasetRef& dataset, DatasetReport report);
-  CatalogNote NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read);
+  CatalogNote NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read, bool held_elsewhere);
   /// Drops datasets that the run has already handled. Collective.
   Status DropSeen(std::vector<DatasetRef>& datasets);
   /// Reports a failure on stderr and in the JSON document. The caller counts its exit code.
