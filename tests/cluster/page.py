@@ -199,8 +199,8 @@ class Page(nodes.Nodes):
         self.boot("n3")
         out += ("\n## A node comes back with an old disk\n\n"
                 "The disk has a file of an older checkpoint, with its sidecar. Every commit has a number, its *generation*. The\n"
-                "generation in this sidecar is smaller than that of the other members, so lzy does not use the sidecar. `lzy-\n"
-                "restore` writes the file of the newest commit. It keeps the older file under another name, because somebody may\n"
+                "generation in this sidecar is smaller than that of the other members, so lzy does not use the sidecar. `lzy-restore`\n"
+                "writes the file of the newest commit. It keeps the older file under another name, because somebody may\n"
                 "have put it back on purpose. With `--force`, it does not keep it.\n")
         out += self.said(1, "lzy-verify", self.set)
         out += self.said(0, "lzy-restore", self.set)
