@@ -31,10 +31,10 @@ Result<ExchangePlan> AgreeOnPlan(Communicator& comm, const ExchangePlace& place)
 /// Makes one exchange by a way, as Communicator::ReduceScatterXor does. Collective.
 using RunWay = std::function<Status(ExchangeWay way, const std::uint64_t* send, std::uint64_t* receive,
                                     std::span<const std::uint64_t> counts)>;
-/// Measures all ways for all classes, from small to large, on rank 0's clock. Before each class, rank 0 stops if the class would
-/// probably take longer than what is left of `seconds`. So large classes are measured only if there is time, and later calls in
-/// other jobs go on where this one stopped. `again`: also measures what is known. Rank 0 keeps the times; `plan` becomes what
-/// follows from them. Needs up to 24 MiB of memory on each rank. Collective.
+/// Measures all ways for all classes, from small to large, by the clock of rank 0. Before each class, rank 0 estimates its time.
+/// If too little is left of `seconds`, it stops; a call in a later job continues there. `again`: also measures classes that are
+/// known. Rank 0 keeps the times. Sets `plan` to the fastest way of each class, on all ranks. Needs up to 24 MiB of memory on
+/// each rank. Collective.
 Status MeasureExchange(Communicator& comm, const ExchangePlace& place, double seconds, bool again, const RunWay& run,
                        ExchangePlan& plan);
 

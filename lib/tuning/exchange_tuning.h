@@ -1,10 +1,11 @@
 #pragma once
-// Which way of adding up parity is fastest between the nodes of a job (option exchange=auto; docs/performance/exchange.md,
-// "The rule"). The times are measured by lib/mpi, and kept in a file beside that of tuning.h, one for each number of ranks and
-// nodes, MPI library and kind of machine. They change the speed of lzy, never its output.
+// Measured times of the ways of adding up parity between the nodes of a job, and the choice of the fastest (option
+// exchange=auto; docs/performance/exchange.md, "The rule"). lib/mpi measures the times. They are kept in files beside that of
+// tuning.h, one for each number of ranks and nodes, MPI library and kind of machine. They change the speed of lzy, never its
+// output.
 //
 // All ranks of an exchange must go the same way. So only rank 0 of a communicator uses these functions, and broadcasts the
-// ways that it picked. Here is no MPI.
+// ways that it picked. This code does not use MPI.
 
 #include <array>
 #include <cstddef>
@@ -48,7 +49,7 @@ ExchangeClass ExchangeClassOf(std::span<const std::uint64_t> counts);
 /// "even", "few".
 const char* ExchangeShapeName(ExchangeShape shape);
 
-/// What the times depend on, apart from the kind of machine.
+/// The conditions of the times, apart from the kind of machine.
 struct ExchangePlace {
   std::string mpi;  ///< the MPI library and its version
   std::uint64_t ranks = 0;
@@ -70,8 +71,8 @@ class ExchangeTimes {
   bool complete() const;
   bool empty() const;
   const Ways& microseconds(ExchangeClass which) const { return times_[which.index()]; }
-  /// The fastest way, but kMpi unless another one is more than 5 % faster. If the class was not measured, that of the next
-  /// smaller size of this shape that was; kMpi if there is none.
+  /// The fastest way, but kMpi unless another one is more than 5 % faster. If the class was not measured: the way for the next
+  /// smaller measured size of this shape; kMpi if there is none.
   ExchangeWay Pick(ExchangeClass which) const;
 
   friend bool operator==(const ExchangeTimes&, const ExchangeTimes&) = default;
@@ -80,7 +81,7 @@ class ExchangeTimes {
   std::array<Ways, kExchangeClasses> times_{};
 };
 
-/// What a file holds.
+/// The contents of a file.
 struct ExchangeTuning {
   ExchangePlace place;
   ExchangeTimes times;
@@ -97,16 +98,18 @@ std::string ExchangeCachePath(const ExchangePlace& place);
 /// All files of this machine that can be read, sorted by ranks and nodes. At most 1000.
 std::vector<ExchangeTuning> ListExchange(FileSystem& fs, const std::string& directory);
 
-/// What this process knows about a place.
+/// The knowledge of this process about a place.
 struct KnownExchange {
   ExchangeTimes times;
   /// This process need not measure here: it has done so, or everything is measured.
   bool done = false;
 };
-/// What is known from memory, or from the file. Failures are ignored without a message. Thread-safe.
+/// Returns the times that this process has in memory, or else those of the file. Failures are ignored without a message.
+/// Thread-safe.
 KnownExchange RecallExchange(const ExchangePlace& place) noexcept;
-/// Remembers that this process has measured, and keeps the times in the file. If there are none, it has not, because a longer commit
-/// may have the time to measure. Failures with the file are ignored without a message. Thread-safe.
+/// Remembers that this process has measured, and keeps the times in the file. If `times` is empty, writes no file, and the process
+/// counts as one that has not measured: a later, longer commit may have the time. Failures with the file are ignored without a
+/// message. Thread-safe.
 void KeepExchange(const ExchangePlace& place, const ExchangeTimes& times) noexcept;
 
 }  // namespace lzy
