@@ -1,6 +1,6 @@
 #pragma once
 // Which way the exchanges of a communicator go if option `exchange` is auto and ranks are on several nodes. Rank 0 takes the
-// times that were measured before (tuning/exchange_tuning.h), picks a way for each class of exchanges, and broadcasts its picks.
+// times that were measured before (tuning/exchange_tuning.h), picks a way for each step of size (ExchangeStep), and broadcasts its picks.
 // So different files, MPI libraries or views of the nodes never make ranks differ. Used by MpiCommunicator.
 
 #include <array>
@@ -16,7 +16,7 @@ namespace lzy {
 
 /// The picks of rank 0; the same on all ranks.
 struct ExchangePlan {
-  std::array<ExchangeWay, kExchangeClasses> ways{};
+  std::array<ExchangeWay, kExchangeSteps> ways{};
   /// Rank 0 need not measure: its process has done so, or it knows everything.
   bool done = false;
   LZY_FIELDS(ways, done)

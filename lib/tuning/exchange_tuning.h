@@ -8,6 +8,7 @@
 // ways that it picked. This code does not use MPI.
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -27,13 +28,13 @@ enum class ExchangeShape : std::uint8_t {
   kFew,   ///< few ranks get most of it, as in most restores
 };
 inline constexpr std::size_t kExchangeShapes = 2;
-/// The measured sizes: bytes that one rank brings to an exchange, for all ranks together. Each also stands for the sizes that
-/// are nearer to it than to the next one; the geometric mean is the border.
+/// The measured sizes: bytes that one rank brings to an exchange, for all ranks together. Between them, times grow evenly with the
+/// bytes.
 inline constexpr std::array<std::uint64_t, 4> kExchangeBytes = {4u << 10, 64u << 10, 1u << 20, 8u << 20};
 /// The ways that are measured; the default first.
 inline constexpr std::array<ExchangeWay, 3> kMeasuredWays = {ExchangeWay::kMpi, ExchangeWay::kPairwise, ExchangeWay::kRing};
 
-/// A class of exchanges for which a way is picked. `size`: index into kExchangeBytes.
+/// A class of exchanges that is measured. `size`: index into kExchangeBytes.
 struct ExchangeClass {
   ExchangeShape shape = ExchangeShape::kEven;
   std::size_t size = 0;
@@ -44,8 +45,20 @@ struct ExchangeClass {
   }
 };
 inline constexpr std::size_t kExchangeClasses = kExchangeShapes * kExchangeBytes.size();
-/// The class of an exchange. `counts`: as in Communicator::ReduceScatterXor.
-ExchangeClass ExchangeClassOf(std::span<const std::uint64_t> counts);
+/// Exchanges that go the same way: those of one shape and of about the same size. There are four steps of size for each factor of
+/// two, from the smallest measured size to the largest; what is smaller or larger belongs to the first or the last.
+struct ExchangeStep {
+  ExchangeShape shape = ExchangeShape::kEven;
+  std::size_t size = 0;
+  std::size_t index() const { return size * kExchangeShapes + static_cast<std::size_t>(shape); }
+  static ExchangeStep At(std::size_t index) { return {static_cast<ExchangeShape>(index % kExchangeShapes), index / kExchangeShapes}; }
+  /// The bytes in its middle, as in kExchangeBytes.
+  std::uint64_t bytes() const;
+};
+inline constexpr std::size_t kExchangeSteps =
+    kExchangeShapes * (4 * (std::bit_width(kExchangeBytes.back()) - std::bit_width(kExchangeBytes.front())) + 1);
+/// The step of an exchange. `counts`: as in Communicator::ReduceScatterXor. Whole numbers only, so it is the same on all ranks.
+ExchangeStep ExchangeStepOf(std::span<const std::uint64_t> counts);
 /// "even", "few".
 const char* ExchangeShapeName(ExchangeShape shape);
 
@@ -71,9 +84,10 @@ class ExchangeTimes {
   bool complete() const;
   bool empty() const;
   const Ways& microseconds(ExchangeClass which) const { return times_[which.index()]; }
-  /// The fastest way, but kMpi unless another one is more than 5 % faster. If the class was not measured: the way for the next
-  /// smaller measured size of this shape; kMpi if there is none.
-  ExchangeWay Pick(ExchangeClass which) const;
+  /// The fastest way for exchanges of `bytes`, but kMpi unless another one is more than 5 % faster. If `bytes` is more than the
+  /// largest measured size of this shape, the way for that size. kMpi if nothing as small was measured.
+  ExchangeWay Pick(ExchangeShape shape, std::uint64_t bytes) const;
+  ExchangeWay Pick(ExchangeClass which) const { return Pick(which.shape, kExchangeBytes[which.size]); }
 
   friend bool operator==(const ExchangeTimes&, const ExchangeTimes&) = default;
 
