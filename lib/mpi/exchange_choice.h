@@ -33,7 +33,7 @@ using RunWay = std::function<Status(ExchangeWay way, const std::uint64_t* send, 
                                     std::span<const std::uint64_t> counts)>;
 /// Measures all ways for all classes, from small to large, by the clock of rank 0. Before each class, rank 0 estimates its time.
 /// If too little is left of `seconds`, it stops; a call in a later job continues there. `again`: also measures classes that are
-/// known. Rank 0 keeps the times. Sets `plan` to the fastest way of each class, on all ranks. Needs up to 24 MiB of memory on
+/// known. Rank 0 keeps the times. Sets `plan`, on all ranks, to the plan that follows from them. Needs up to 24 MiB of memory on
 /// each rank. Collective.
 Status MeasureExchange(Communicator& comm, const ExchangePlace& place, double seconds, bool again, const RunWay& run,
                        ExchangePlan& plan);
