@@ -359,7 +359,7 @@ Sidecar* Protector::FormerOf(const FileView& file) const {
 }
 
 // The stamp in the file's own sidecar tells whether a difference is an edit, as for a dataset that is protected again.
-Status Protector::CompareWithFormer(const FileView& file, std::vector<Damage>& found, std::uint64_t& unchecked) const {
+Status Protector::CompareWithFormer(const FileView& file, FoundFormer& found) const {
   const Sidecar& former = *FormerOf(file);
   const SidecarContents& old = former.contents();
   const std::uint64_t block = old.superblock.block_size, size = old.superblock.stamp.size;
@@ -379,7 +379,7 @@ Status Protector::CompareWithFormer(const FileView& file, std::vector<Damage>& f
   then.commit_clock_ns = old.superblock.commit_clock_ns;
   then.intent = former.intent();
   const auto add = [&](BlockFault fault, const ByteRange& bytes) {
-    found.push_back({.path = file.path, .device = shared() ? 0 : file.rank, .offset = bytes.offset, .length = bytes.length,
+    found.differing.push_back({.path = file.path, .device = shared() ? 0 : file.rank, .offset = bytes.offset, .length = bytes.length,
                      .cause = CauseOf(then, fault, bytes)});
   };
   const std::vector<std::uint64_t>& unknown = former.unknown_data_leaves();
@@ -387,7 +387,7 @@ Status Protector::CompareWithFormer(const FileView& file, std::vector<Damage>& f
     for (std::uint64_t i = run.first; !run.transient && i < run.first + run.count; ++i) {
       const BlockPlace place = stream.place(i);
       if (run.fault == BlockFault::kHash && std::ranges::binary_search(unknown, i)) {
-        unchecked += place.length;
+        found.unchecked += place.length;
       } else {
         add(run.fault, {place.offset, place.length});
       }
@@ -397,14 +397,44 @@ Status Protector::CompareWithFormer(const FileView& file, std::vector<Damage>& f
   return Status::Ok();
 }
 
+// It may be another file, damaged, or the sidecar may be the last proof of something: the stamp does not show that.
+Result<bool> Protector::JudgeAlone(const FileView& file, FoundFormer& found) const {
+  const Superblock& former = FormerOf(file)->contents().superblock;
+  if (request_.force || former.kind != DatasetKind::kShared) return false;
+  const auto alone = SelfCommunicator();
+  const Context here{context_.fs, *alone, context_.options};
+  const DatasetRef single{DatasetKind::kShared, file.path, {}, {}};
+  LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(here, single, {}));
+  if (!view.committed || view.superblock.uuid != former.uuid) return false;
+  LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(here, view, false));
+  LZY_RETURN_IF_ERROR(RecognizeRot(here, view, findings));
+  DatasetReport report(single.path, single.kind);
+  Describe(view, findings, report);
+  const bool edited = std::ranges::any_of(report.damage, [](const Damage& d) { return d.part == DamagePart::kData && IsEdit(d.cause); });
+  if (edited && !report.another) LZY_RETURN_IF_ERROR(WarnWhyNotToCommit(here, view, report));
+  for (Damage& d : report.damage) {
+    if (d.transient || d.part != DamagePart::kData) continue;
+    d.device = shared() ? 0 : file.rank;
+    found.differing.push_back(std::move(d));
+  }
+  for (const DatasetReport::Unchecked& range : report.unchecked) found.unchecked += range.length;
+  if (!report.another) return true;
+  found.refused.push_back(file.path);
+  std::ranges::move(report.warnings, std::back_inserter(found.warnings));
+  return true;
+}
+
+void Protector::FoundFormer::Add(FoundFormer&& other) {
+  std::ranges::move(other.ranks, std::back_inserter(ranks));
+  std::ranges::move(other.differing, std::back_inserter(differing));
+  unchecked += other.unchecked;
+  std::ranges::move(other.refused, std::back_inserter(refused));
+  std::ranges::move(other.warnings, std::back_inserter(warnings));
+}
+
 // Nothing has been encoded or replaced yet, so the other dataset can still repair the damage.
 Result<bool> Protector::JudgeFormer(std::span<const FileView* const> files) {
-  struct Found {
-    std::vector<std::uint32_t> ranks;  // of files that another dataset committed
-    std::vector<Damage> differing;
-    std::uint64_t unchecked = 0;
-    LZY_FIELDS(ranks, differing, unchecked)
-  };
+  using Found = FoundFormer;
   Found mine;
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
     for (const FileView* file : files) {
@@ -414,39 +444,45 @@ Result<bool> Protector::JudgeFormer(std::span<const FileView* const> files) {
       // The other members know the root of this file, and the data have this root. This proof is stronger than a sidecar
       // that was moved here.
       if (file->proven_data) continue;
-      LZY_RETURN_IF_ERROR(CompareWithFormer(*file, mine.differing, mine.unchecked));
+      Found differs;
+      LZY_RETURN_IF_ERROR(CompareWithFormer(*file, differs));
+      Found alone;
+      LZY_ASSIGN_OR_RETURN(const bool judged, differs.differing.empty() ? Result<bool>(false) : JudgeAlone(*file, alone));
+      mine.Add(judged ? std::move(alone) : std::move(differs));
     }
     return Status::Ok();
   }));
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, mine));
-  std::vector<Damage> differing;
-  std::uint64_t stale = 0, at_risk = 0, damaged = 0, unchecked = 0;
+  Found found;
+  std::uint64_t stale = 0, at_risk = 0, damaged = 0;
   for (const Found& theirs : all) {
     // These files are judged, so encoding does not compare them with leaves again.
     for (const std::uint32_t rank : theirs.ranks) touched_[rank].AddWhole();
-    differing.insert(differing.end(), theirs.differing.begin(), theirs.differing.end());
-    unchecked += theirs.unchecked;
+    found.Add(Found(theirs));
   }
-  for (const Damage& d : differing) {
+  report_.repair_first = std::move(found.refused);
+  report_.warnings.insert(report_.warnings.end(), found.warnings.begin(), found.warnings.end());
+  for (const Damage& d : found.differing) {
     (d.cause == DamageCause::kStale ? stale : d.cause == DamageCause::kAtRisk ? at_risk : damaged) += d.length;
   }
-  if (damaged == 0 || request_.force) {
+  if ((damaged == 0 && report_.repair_first.empty()) || request_.force) {
     WarnOfCommitting(stale, kCommittedStale);
     WarnOfCommitting(at_risk, kCommittedAtRisk);
     WarnOfCommitting(damaged, kCommittedDamaged);
-    WarnOfCommitting(unchecked, kCommittedUnchecked);
+    WarnOfCommitting(found.unchecked, kCommittedUnchecked);
     return false;
   }
   if (!view_.committed) DescribeMetadata(view_, report_);
   if (!shared()) report_.devices = std::max(report_.devices, static_cast<std::uint32_t>(files.size()));
-  report_.state = DatasetState::kDamaged;
-  for (const Damage& d : differing) {
+  report_.state = damaged > 0 ? DatasetState::kDamaged : DatasetState::kStale;
+  report_.another = report_.another || damaged == 0;
+  for (const Damage& d : found.differing) {
     if (!IsEdit(d.cause)) report_.repair_first.push_back(d.path);
   }
   std::ranges::sort(report_.repair_first);
   const auto same = std::ranges::unique(report_.repair_first);
   report_.repair_first.erase(same.begin(), same.end());
-  std::ranges::move(differing, std::back_inserter(report_.damage));
+  std::ranges::move(found.differing, std::back_inserter(report_.damage));
   MergeDamage(report_.damage);
   return true;
 }

@@ -159,8 +159,21 @@ class Protector {
   bool StampsFresh() const;
   // True if StampsFresh() on all ranks. Collective.
   Result<bool> AllStampsFresh();
-  // Adds the differences between `file` and FormerOf(file) to `found` and `unchecked`. Local.
-  Status CompareWithFormer(const FileView& file, std::vector<Damage>& found, std::uint64_t& unchecked) const;
+  // What JudgeFormer finds on one rank.
+  struct FoundFormer {
+    std::vector<std::uint32_t> ranks;  // of files that another dataset committed
+    std::vector<Damage> differing;
+    std::uint64_t unchecked = 0;         // bytes
+    std::vector<std::string> refused;    // files that a commit of the file alone would refuse
+    std::vector<std::string> warnings;   // why
+    LZY_FIELDS(ranks, differing, unchecked, refused, warnings)
+    void Add(FoundFormer&& other);
+  };
+  // Adds the differences between `file` and FormerOf(file) to `found`. Local.
+  Status CompareWithFormer(const FileView& file, FoundFormer& found) const;
+  // The same for a file that differs, as lzy-protect would judge it if it were committed alone: a set replaces the same sidecar. Reads
+  // it again. Returns false if FormerOf(file) is not of a single file, or does not count: then `found` stays. Local.
+  Result<bool> JudgeAlone(const FileView& file, FoundFormer& found) const;
   // True if the dataset has the geometry that stripe=servers asks for.
   bool HasServersOf(const Options& options) const;
   // True if all data are proven to be as committed and no intent is set. Call it after Describe. The same on all ranks.

@@ -274,6 +274,10 @@ class SetCopier {
     if (!done.repair_first.empty()) {
       std::string files;
       for (const std::string& file : done.repair_first) files += fmt::format(" {}", ShellQuote(file));
+      if (done.state != DatasetState::kDamaged) {
+        return {Code::kWriteFailed, fmt::format("{}: was copied, but not protected: by the sidecars that they have, copies are not to be committed; a "
+                                                "warning says why. See first what is to be done: lzy-verify{}", to_, files)};
+      }
       return {Code::kWriteFailed, fmt::format("{}: was copied, but not protected: copies that were protected one by one are damaged; repair "
                                               "them first: lzy-verify --repair{}", to_, files)};
     }

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "comm/records.h"
 #include "dataset/view.h"
+#include "names/lookup.h"
 #include "names/peek.h"
+#include "names/proven.h"
 #include "sidecar/names.h"
 #include "storage/parallel.h"
 
@@ -78,6 +82,26 @@ bool WaitsForAnother(const DatasetReport& report) {
   return report.status.ok() && report.state == DatasetState::kStale && (report.holds_another || report.another);
 }
 
+// Files that were judged by a sidecar that is another file's, as a thread has proven since. If they had come later, they would have been
+// judged without it. So that the order does not count, they are handled again. All ranks use what one of them has proven of these files,
+// which all see alike. Collective.
+Result<std::set<std::string>> JudgedTooEarly(const Context& context, std::span<const DatasetRef> datasets,
+                                             const std::vector<std::optional<std::uint64_t>>& sizes) {
+  LZY_ASSIGN_OR_RETURN(const auto bare, UniteRecords(context.comm, FindLeftBare(context.fs)));
+  std::set<std::string> early;
+  if (bare.empty()) return early;
+  std::set<std::string> alike;
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    if (sizes[i]) alike.insert(FollowLink(context.fs, datasets[i].path));
+  }
+  for (const LeftBare& one : bare) {
+    early.insert(one.path);
+    if (!alike.contains(one.by) || ProvenSidecar(context.fs, DirectoryOf(one.by), BaseNameOf(one.by))) continue;
+    RememberProven(context.fs, DirectoryOf(one.by), BaseNameOf(one.by), BaseNameOf(one.sidecar));
+  }
+  return early;
+}
+
 }  // namespace
 
 // A few collective calls serve all datasets: to agree on sizes and to gather reports. Between them no rank communicates,
@@ -115,10 +139,12 @@ Result<std::vector<std::optional<DatasetReport>>> HandleSmall(const Context& con
     });
   });
   LZY_RETURN_IF_ERROR(Agree(context.comm, done));
+  LZY_ASSIGN_OR_RETURN(const std::set<std::string> early, JudgedTooEarly(context, datasets, sizes));
   LZY_ASSIGN_OR_RETURN(auto all, UniteRecords(context.comm, reports));
   std::vector<std::optional<DatasetReport>> out(datasets.size());
   for (auto& [index, report] : all) {
-    if (!WaitsForAnother(report)) out.at(index) = std::move(report);
+    const bool again = !early.empty() && early.contains(FollowLink(context.fs, report.path));
+    if (!again && !WaitsForAnother(report)) out.at(index) = std::move(report);
   }
   return out;
 }

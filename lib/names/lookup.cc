@@ -388,8 +388,8 @@ std::optional<std::string> Directory::HomeByContent(const std::string& sidecar) 
 std::vector<std::string> Directory::LeftBy(const std::string& sidecar) {
   const auto& peek = PeekAt(sidecar);
   std::vector<std::string> left;
-  if (!peek.ok() || !peek->committed || peek->kind == DatasetKind::kSet || BirthIdentifiesFile(peek->stamp.birth_ns)) return left;
-  for (const std::string& name : FilesOf(peek->stamp.inode)) {
+  if (!peek.ok() || !peek->committed || peek->stamp.size == 0) return left;
+  for (const std::string& name : Around().FilesOfSize(peek->stamp.size)) {
     const auto file = StatOf(name);
     if (file && HasSizeAndTime(*file, peek->stamp) && SidecarOf(name).empty()) left.push_back(name);
   }

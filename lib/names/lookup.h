@@ -56,8 +56,8 @@ class Directory {
   /// have another sidecar, or, if births are not known, files without a sidecar. They are read and must have the committed
   /// content. Remembers the answer (names/proven). Does not find sealed files.
   std::optional<std::string> HomeByContent(const std::string& sidecar);
-  /// Files without a sidecar that have inode, size and mtime of `sidecar`, where times of birth are unknown: it was committed for
-  /// one of them, under another name. If the content had not changed since, the content would have shown it.
+  /// Files without a sidecar that have size and mtime of `sidecar`, which no file uses: it may have been committed for one of them, under
+  /// another name, and that one may be damaged. Reads no data.
   std::vector<std::string> LeftBy(const std::string& sidecar);
   /// True if `name` is a symbolic link in the place of a protected file: the sidecar beside it was made for a file of this
   /// name.

@@ -52,9 +52,9 @@ class ProvenOwners {
     const std::lock_guard lock(mutex_);
     users_.try_emplace(user.path, user);
   }
-  std::map<std::string, LeftBare> TakeUsers() {
+  std::map<std::string, LeftBare> Users(bool take) {
     const std::lock_guard lock(mutex_);
-    return std::exchange(users_, {});
+    return take ? std::exchange(users_, {}) : users_;
   }
 
  private:
@@ -114,23 +114,29 @@ void RememberLeftBare(FileSystem& fs, const LeftBare& file) {
   fs.Memo<ProvenOwners>().RememberUser(file);
 }
 
-// A sidecar that has kept its name is still found for the file. A new sidecar, a record of a set, or a set that has the file
-// as a member tells of it, too.
-std::vector<LeftBare> TakeLeftBare(FileSystem& fs) {
+namespace {
+
+// A new sidecar, a record of a set, or a set that has the file as a member tells of it.
+std::vector<LeftBare> LeftBareOf(FileSystem& fs, bool take) {
   std::vector<LeftBare> bare;
-  for (auto& [path, user] : fs.Memo<ProvenOwners>().TakeUsers()) {
+  for (auto& [path, user] : fs.Memo<ProvenOwners>().Users(take)) {
     const auto own = SidecarPath(path);
     const bool has_own = own.ok() && *own != user.sidecar && fs.Stat(*own, /*follow=*/false).ok();
-    // A repair renames no sidecar to a name that is taken, but it may have recorded the times of the other file.
-    const auto kept = PeekSidecar(fs, user.sidecar);
-    const auto by = kept.ok() ? fs.Stat(user.by, /*follow=*/false) : Result<FileStat>(kept.status());
-    const bool recorded = by.ok() && IsSameFile(*by, kept->stamp) && HasSizeAndTime(*by, kept->stamp);
-    if (kept.status().code() != Code::kNotFound && !recorded) continue;
     if (!has_own && fs.Stat(path, /*follow=*/false).ok() && !IsToldOf(fs, path) && !IsClaimedByASet(fs, path)) {
       bare.push_back(std::move(user));
     }
   }
   return bare;
+}
+
+}  // namespace
+
+std::vector<LeftBare> FindLeftBare(FileSystem& fs) {
+  return LeftBareOf(fs, /*take=*/false);
+}
+
+std::vector<LeftBare> TakeLeftBare(FileSystem& fs) {
+  return LeftBareOf(fs, /*take=*/true);
 }
 
 }  // namespace lzy

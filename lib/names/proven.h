@@ -23,14 +23,16 @@ std::optional<std::string> ProvenHome(FileSystem& fs, const std::string& directo
 /// renamed; else stamps would give them back to other files.
 void RenameProven(FileSystem& fs, const std::string& directory, const std::map<std::string, std::string>& names);
 
-/// A file without a sidecar: AdoptByContent gave the sidecar that it was judged by to the file `by`, and it was renamed.
+/// A file without a sidecar: AdoptByContent gave the sidecar that it was judged by to the file `by`.
 struct LeftBare {
   std::string path;
   std::string by;
   std::string sidecar;  ///< its former path
   LZY_FIELDS(path, by, sidecar)
 };
-/// Returns each such file once, if it still exists and nothing else tells of it. From any thread.
+/// Such files, if they still exist and nothing else tells of them: also if the sidecar has kept its name. From any thread.
+std::vector<LeftBare> FindLeftBare(FileSystem& fs);
+/// The same, but returns each file once.
 std::vector<LeftBare> TakeLeftBare(FileSystem& fs);
 /// Remembers such a file for TakeLeftBare.
 void RememberLeftBare(FileSystem& fs, const LeftBare& file);

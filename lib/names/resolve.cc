@@ -12,6 +12,7 @@
 
 #include "base/printable.h"
 #include "comm/records.h"
+#include "names/holders.h"
 #include "names/orphans.h"
 #include "names/reach.h"
 #include "names/set_names.h"
@@ -101,6 +102,11 @@ std::string LeftoverText(const Leftover& leftover, const std::string& pattern, s
                      "and '{2}' away together", leftover.path, what, leftover.sidecar, pattern);
 }
 
+/// True for the sidecar of a member that is lost, if PATH leads to it: the name of the file, or a directory.
+bool IsLost(const Leftover& leftover) {
+  return !leftover.present && leftover.named && leftover.members != 0;
+}
+
 /// Finds out which files that are gone have a sidecar that nothing needs. Looks at each directory once.
 void MarkNeedless(FileSystem& fs, std::vector<Leftover>& leftovers) {
   std::map<std::string, std::vector<Orphan>> orphans;
@@ -176,7 +182,9 @@ Status AgreeOnMembers(FileSystem& fs, Survey& survey, Communicator& comm, Resolv
     } else if (dataset.kind == DatasetKind::kSet) {
       own.meant = survey.IsMeant(dataset.path, *version);
       std::vector<Leftover> leftovers = survey.FillMembers(dataset, *version++);
-      if (!own.meant) MarkNeedless(fs, leftovers);
+      // Such a file is not lost if it has another name now.
+      if (own.meant) std::erase_if(leftovers, [&](const Leftover& one) { return IsLost(one) && IsHeldByAnother(fs, one.sidecar, one.path, nullptr); });
+      if (!own.meant || std::ranges::any_of(leftovers, IsLost)) MarkNeedless(fs, leftovers);
       for (Leftover& leftover : leftovers) own.leftovers.emplace(leftover.path, std::move(leftover));
     }
     own.notes = dataset.notes;
@@ -198,7 +206,7 @@ Status AgreeOnMembers(FileSystem& fs, Survey& survey, Communicator& comm, Resolv
     for (const auto& [path, leftover] : remarks[i].leftovers) {
       std::string text = LeftoverText(leftover, dataset.path, members);
       const bool counts = leftover.present && leftover.named && leftover.members != 0;
-      if (!remarks[i].meant || (counts && what == Resolve::kProtectable)) {
+      if (!remarks[i].meant || IsLost(leftover) || (counts && what == Resolve::kProtectable)) {
         troubles.emplace_back(Code::kUnprotected, std::move(text));
       } else if (counts) {
         meant.push_back({DatasetKind::kShared, path, {}, {}});

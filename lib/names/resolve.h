@@ -53,8 +53,8 @@ enum class Resolve {
 ///    says so.
 ///  - A file left over from an older, larger version of a set is not a member. If PATH names the set, the set gets a note
 ///    about it. If PATH also leads to this file (a directory), it is an unprotected dataset of its own. If PATH leads to
-///    nothing else of the set, or with kProtectable, it becomes kUnprotected in `troubles`, and nothing overwrites its
-///    sidecar.
+///    nothing else of the set, with kProtectable, or if only the sidecar of this file is left, and no file has its content, it
+///    becomes kUnprotected in `troubles`, and nothing overwrites its sidecar.
 ///
 /// kInvalidArgument: nothing matches, or the pattern is malformed (the message says what is accepted). kUnprotected: PATH is
 /// a directory without any sidecar below it (kProtected only). Files and directories that cannot be examined (no permission)

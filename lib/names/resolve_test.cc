@@ -370,8 +370,15 @@ TEST_F(ResolveTest, LeftoverOfALargerSetIsNotedAndUnprotectedWhenNamedAlone) {
       EXPECT_CODE(ResolvePath(fs_, *comm_, "d/s.3", what), Code::kUnprotected);
     }
   }
-  // The leftover is not mentioned with the set.
-  EXPECT_THAT(Find("d")->front().notes, IsEmpty());
+  // The leftover is not mentioned with the set, but for itself: only its sidecar is left.
+  std::vector<Status> lost;
+  const auto there = ResolvePath(fs_, *comm_, "d", Resolve::kProtected, &lost);
+  ASSERT_OK(there);
+  ASSERT_EQ(there->size(), 1u);
+  EXPECT_THAT(there->front().notes, IsEmpty());
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_CODE(lost[0], Code::kUnprotected);
+  EXPECT_THAT(lost[0].message(), HasSubstr("'d/s.3' no longer exists"));
 }
 
 TEST_F(ResolveTest, MemberThatWasNeverCommittedIsNoLargerSet) {

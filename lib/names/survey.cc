@@ -324,6 +324,7 @@ Status Survey::AddDirectory(const std::string& given) {
         if (file && directory.SidecarOf(*file) == sidecar) {
           AddFile(directory.PathOf(*file));
         } else {
+          // What a file says that is named alone, its directory says, too.
           for (const std::string& left : directory.LeftBy(sidecar)) AddFile(directory.PathOf(left));
         }
       }
@@ -383,10 +384,12 @@ std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, const
     if (const auto there = owner ? PatternFromTail(*owner, peek->name, peek->rank) : std::nullopt) others.insert(*there);
   }
   places.insert(places.end(), others.begin(), others.end());
-  // A backup of an older commit, or the set as it was committed again, is no place from where these members can have come.
+  // A backup of an older commit, or the set as it was committed again, is no place from where these members can have come. If no member
+  // here has a name of the set, what is here is no backup of it, but sidecars that came along with other names.
+  const bool may_be_older = MembersOf(pattern).empty();
   const auto is_of_this_commit = [&](const std::string& place) {
     return NewestOf(place).uuid == stray.uuid && std::ranges::any_of(MembersOf(place), [&](const auto& one) {
-      return one.second.peek && one.second.peek->uuid == stray.uuid && one.second.peek->generation == stray.generation;
+      return one.second.peek && one.second.peek->uuid == stray.uuid && (may_be_older || one.second.peek->generation == stray.generation);
     });
   };
   std::optional<std::string> home;

@@ -226,7 +226,7 @@ struct DatasetReport {
   /// `state` may be the state before.
   bool planned = false;
   std::vector<std::string> removed;   ///< Unprotect: files that were removed
-  /// Protect: files that are damaged according to another dataset that committed them. That dataset can repair them.
+  /// Protect: files that another dataset committed, and that are damaged according to it, or edited as it would not accept (`another`).
   std::vector<std::string> repair_first;
   /// Protect with own_intents: intents of other writers, which stay set; by rank of the member (0: shared file).
   std::map<std::uint32_t, Intent> kept_intents;

@@ -229,6 +229,8 @@ class Oracle:
                 continue
             # That of a deleted file, if no other member of its set is left, only tells what the file was.
             alone = not commit.of_set or not of_dataset & after.contents
+            # Parity of the member itself was in the sidecars of the others. These were committed again, without it.
+            alone = alone or all(name == key[:2] for name in before.identities if name[0] == key[0])
             # No file may be what is left of it, damaged and under another name.
             alone = alone and not any((stat.st_size, stat.st_mtime_ns) == commit.stamp and after.files[path] not in world.true
                                       for path, stat in after.stats.items())

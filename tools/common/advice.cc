@@ -134,6 +134,13 @@ const char* RepairCommand(const DatasetReport& report) {
   return encode ? "lzy-verify --encode --repair" : "lzy-verify --repair";
 }
 
+// Operands of a command, each after a space.
+std::string Quoted(const std::vector<std::string>& files) {
+  std::string out;
+  for (const std::string& file : files) out += fmt::format(" {}", ShellQuote(file));
+  return out;
+}
+
 // For damage that can be repaired, at least in part. `again`: see ReportText.
 std::string RepairText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
   // All of it has been repaired.
@@ -155,9 +162,8 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
   }
   // Another dataset committed these files, and can repair them. The commit would have replaced its sidecars.
   if (!report.repair_first.empty()) {
-    std::string files;
-    for (const std::string& file : report.repair_first) files += fmt::format(" {}", ShellQuote(file));
-    return fmt::format("  repair first what was committed before: lzy-verify --repair{}\n  to accept it as it is: lzy-protect --force {}\n", files, path);
+    return fmt::format("  repair first what was committed before: lzy-verify --repair{}\n  to accept it as it is: lzy-protect --force {}\n",
+                       Quoted(report.repair_first), path);
   }
   // Damaged files can be repaired in place; missing ones must be made.
   return fmt::format("  {}: {} {}\n", AnyMissing(report) ? "restore with" : "repair with",
@@ -255,6 +261,10 @@ std::string StateAdvice(const DatasetReport& report, Action action, const std::s
       return BeyondRepairText(report, action, path, again);
     // Edit or damage: only the user can know. So both commands are named.
     case DatasetState::kStale:
+      // Another dataset committed these files, and does not accept them as they are.
+      if (!report.repair_first.empty()) {
+        return fmt::format("  see first what was committed before: lzy-verify{}\n  to accept it as it is: lzy-protect --force {}\n", Quoted(report.repair_first), path);
+      }
       // Another file may have come here by mistake.
       return fmt::format("  to commit the change: lzy-protect {}{}; {}\n{}", report.another ? "--force " : "", path,
                          UndoText(report, "to undo it", path),

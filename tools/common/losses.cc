@@ -107,7 +107,9 @@ enum class Presence { kProtected, kUnprotected, kAbsent, kUnknown };
 class Scene {
  public:
   Scene(ToolRun& run, const std::vector<DatasetRef>& datasets) : fs_(run.fs()), datasets_(datasets) {
-    for (const DatasetRef& dataset : datasets) paths_.insert(PathOf(dataset));
+    for (const DatasetRef& dataset : datasets) {
+      if (!run.WasWithoutSidecar(dataset.path)) paths_.insert(PathOf(dataset));
+    }
   }
   bool Has(const CatalogDataset& dataset) const { return paths_.contains(dataset.path); }
   /// Whether files that were members of this set were found each for itself, and the set was not.

@@ -371,7 +371,10 @@ void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, s
       reports[i] = HandleOne(datasets[i]);
       if (unforced_reports[i]) AddRepairs(*unforced_reports[i], *reports[i]);
     }
-    if (!HasGone(datasets[i], *reports[i])) CountAndPrint(datasets[i], *std::move(reports[i]));
+    const bool gone = HasGone(datasets[i], *reports[i]);
+    const bool bare = reports[i]->status.code() == Code::kUnprotected && !FindSidecar(*fs_, datasets[i].path).ok();
+    if (gone || bare) without_sidecar_.insert(datasets[i].path);
+    if (!gone) CountAndPrint(datasets[i], *std::move(reports[i]));
   }
 }
 
@@ -591,7 +594,10 @@ void ToolRun::ReportLeftBare() {
       Fail(rotten);
       continue;
     }
-    Say(fmt::format("  to protect it as it is: lzy-protect {}{}\n", RepeatedOptions(options_), ShellQuote(bare.path)));
+    // Before the other one has its sidecar, a commit of this one would need --force.
+    const bool first = bare.sidecar.empty() ? false : fs_->Stat(bare.sidecar, /*follow=*/false).ok();
+    Say(fmt::format("  to protect it as it is: lzy-protect {}{}{}\n", RepeatedOptions(options_), first ? ShellQuote(bare.by) + " " : "",
+                    ShellQuote(bare.path)));
   }
 }
 

@@ -61,6 +61,8 @@ class ToolRun {
   void Count(const std::string& path, int exit_code) { codes_.AddDataset(path, exit_code); }
   /// Writes to the catalogue; null on ranks other than 0, and for tools without option catalog.
   Bookkeeping* books() { return books_.get(); }
+  /// True if this dataset was handled and nothing protects it: it was found because a sidecar of another name may be of it.
+  bool WasWithoutSidecar(const std::string& path) const { return without_sidecar_.contains(path); }
   /// Handles all PATHs in the order given. For Tool::run. Collective.
   void HandleNamed();
   /// Sets the document that --json prints instead of the usual one.
@@ -121,6 +123,8 @@ class ToolRun {
   std::unique_ptr<Progress> progress_;
   /// Hashes of the keys of datasets that were handled.
   std::set<std::array<std::uint8_t, 16>> seen_;
+  /// Paths, see WasWithoutSidecar.
+  std::set<std::string> without_sidecar_;
   /// Messages of failures that were printed.
   std::set<std::string> told_;
   const std::unique_ptr<JsonParts> json_;
