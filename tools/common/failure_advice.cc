@@ -193,7 +193,7 @@ std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
   const std::set<std::string> lost = LostFiles(report);
   std::string out = OlderCommitAdvice(fs, report);
   // Else these lines replace the next command (HeldElsewhereText).
-  if (report.state != DatasetState::kUnrepairable) out += MovedMembersText(fs, report, lost);
+  if (report.state != DatasetState::kUnrepairable) out += MovedMembersText(fs, report);
   for (const std::string& path : lost) {
     const auto there = fs.Stat(path, /*follow=*/false);
     if (!there.ok() || there->type == FileStat::Type::kRegular) continue;
