@@ -208,7 +208,7 @@ Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& 
   if (!was) return Status::Ok();
   const auto own = SidecarPath(real);
   // With a key, a sidecar without a seal does not count, but it is where it belongs.
-  if (own.ok() && RealPathOf(fs, was->sidecar) == RealPathOf(fs, *own)) {
+  if (key != nullptr && was->name == BaseNameOf(real) && own.ok() && RealPathOf(fs, was->sidecar) == RealPathOf(fs, *own)) {
     return {Code::kUnprotected, fmt::format("{}: it is not sealed, and not all of it is as it was at the last commit: it is damaged. First repair it, "
                                             "without the key: lzy-verify --repair {}", path, ShellQuote(dataset))};
   }

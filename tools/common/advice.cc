@@ -187,7 +187,8 @@ bool IsOfLostSidecar(const DatasetReport& report, const Damage& damage) {
 bool CanSalvage(const DatasetReport& report) {
   return std::ranges::any_of(report.damage, [&](const Damage& damage) {
     const bool by_commit = IsEdit(damage.cause) || damage.cause == DamageCause::kEncoding;
-    return !damage.repaired && !damage.transient && !damage.beyond_repair && !by_commit && !IsOfLostSidecar(report, damage);
+    const bool of_lost = IsOfLostSidecar(report, damage) || WaitsForEdits(report, damage);
+    return !damage.repaired && !damage.transient && !damage.beyond_repair && !by_commit && !of_lost;
   });
 }
 
@@ -282,7 +283,8 @@ std::string StateAdvice(const DatasetReport& report, Action action, const std::s
       return fmt::format("  to commit it as it is: lzy-protect {}; {}\n", path, UndoText(report, "to reset it to the last commit", path));
     case DatasetState::kUnprotected:
       if (report.unjudged && !report.unchecked.empty()) {
-        return fmt::format("  its data may be right; to commit them as they are: lzy-protect {}\n", path);
+        // A commit that was refused has said why.
+        return fmt::format("  its data may be right; to commit them as they are: lzy-protect {}{}\n", action == Action::kProtect ? "--force " : "", path);
       }
       if (report.status.code() == Code::kBeyondRepair) return BeyondRepairText(report, action, path, again, places);
       return fmt::format("  protect it with: lzy-protect {}\n", path);

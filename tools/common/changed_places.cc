@@ -79,26 +79,37 @@ std::string FreeName(FileSystem& fs, const std::string& path) {
   return away;
 }
 
+std::string ShortPath(FileSystem& fs, const std::string& path) {
+  const auto here = fs.RealPath(".");
+  const std::string above = here.ok() ? (*here == "/" ? *here : *here + "/") : path;
+  return path.size() > above.size() && path.starts_with(above) ? path.substr(above.size()) : path;
+}
+
 // In a ring of more files, each exchange gives at least one of them its name back, so reports come to an end.
 std::string ChangedPlacesText(FileSystem& fs, const DatasetReport& report, const LeafKey* key) {
   if (report.state != DatasetState::kStale && report.state != DatasetState::kUnrepairable) return "";
   const std::set<std::string> edited = EditedFiles(report);
   if (edited.size() > kMostSought) return "";
+  const bool absolute = report.path.starts_with('/');
+  const auto shown = [&](const std::string& path) { return absolute ? path : ShortPath(fs, path); };
   std::set<std::string> used;
   std::string files, command;
   for (const std::string& path : edited) {
     const std::string real = FollowLink(fs, path);
     const auto origin = OriginOf(fs, real, key);
-    if (!origin || RealPathOf(fs, origin->path) == RealPathOf(fs, real) || used.contains(real) || used.contains(origin->path)) continue;
-    const auto there = fs.Stat(origin->path, /*follow=*/false);
+    if (!origin) continue;
+    const std::string here = RealPathOf(fs, real), home = RealPathOf(fs, origin->path);
+    if (here == home || used.contains(here) || used.contains(home)) continue;
+    const auto there = fs.Stat(home, /*follow=*/false);
     if (!there.ok() || there->type != FileStat::Type::kRegular) continue;  // the report on that file tells of it
-    if (IsRightWhereItIs(fs, origin->path, origin->sidecar, key)) continue;
-    used.insert({real, origin->path});
+    if (IsRightWhereItIs(fs, home, origin->sidecar, key)) continue;
+    used.insert({here, home});
     // The same in the reports on both.
-    const auto& [one, other] = std::minmax(real, origin->path);
-    const std::string away = ShellQuote(FreeName(fs, one));
-    files += fmt::format("{}{} and {}", files.empty() ? "" : ", ", Printable(one), Printable(other));
-    command += fmt::format("{0}mv -n {1} {2} && mv -n {3} {1} && mv -n {2} {3}", command.empty() ? "" : " && ", ShellQuote(one), away, ShellQuote(other));
+    const auto& [one, other] = std::minmax(here, home);
+    const std::string away = ShellQuote(shown(FreeName(fs, one)));
+    files += fmt::format("{}{} and {}", files.empty() ? "" : ", ", Printable(shown(one)), Printable(shown(other)));
+    command += fmt::format("{0}mv -n {1} {2} && mv -n {3} {1} && mv -n {2} {3}", command.empty() ? "" : " && ", ShellQuote(shown(one)), away,
+                           ShellQuote(shown(other)));
   }
   if (command.empty()) return "";
   return fmt::format("  {} changed places; if that was a mistake, change them back: {}\n", files, command);

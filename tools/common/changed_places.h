@@ -20,4 +20,7 @@ std::string ChangedPlacesText(FileSystem& fs, const DatasetReport& report, const
 /// `path` with ".away" behind it, and digits if there is such a file.
 std::string FreeName(FileSystem& fs, const std::string& path);
 
+/// A path below the working directory without the path of that; any other as it is.
+std::string ShortPath(FileSystem& fs, const std::string& path);
+
 }  // namespace lzy

@@ -90,10 +90,14 @@ std::optional<HeldMember> WhereIs(FileSystem& fs, const DatasetReport& report, s
   for (const std::string& copy : copies) {
     HeldMember one{.place = place, .copy = copy, .sidecar = "", .stays = false, .away = IsThere(fs, place) ? FreeName(fs, place) : ""};
     const auto its = FindSidecar(fs, copy);
-    one.stays = IsClaimedByASet(fs, copy) || (its.ok() && (sidecar.empty() || RealPathOf(fs, *its) != RealPathOf(fs, sidecar)));
+    const auto is_others = [&](const std::string& path) { return sidecar.empty() || RealPathOf(fs, path) != RealPathOf(fs, sidecar); };
+    const auto beside = SidecarPath(copy);  // perhaps that of a file which this one replaced
+    const bool has_own = beside.ok() && IsThere(fs, *beside) && is_others(*beside);
+    one.stays = IsClaimedByASet(fs, copy) || has_own || (its.ok() && is_others(*its));
     const auto home = SidecarPath(place);
     const bool with_it = !one.stays && its.ok() && BaseNameOf(OwnerOf(sidecar)) == BaseNameOf(copy) && DirectoryOf(sidecar) == DirectoryOf(copy);
     if (with_it && home.ok() && !IsThere(fs, *home)) one.sidecar = sidecar;
+    if (!report.path.starts_with('/')) one.copy = ShortPath(fs, copy);
     if (!found || (found->stays && !one.stays)) found = one;
   }
   return found;
