@@ -74,6 +74,7 @@ Status WarnOfHolders(const Context& context, const DatasetView& view, DatasetRep
   LZY_ASSIGN_OR_RETURN(const std::vector<HolderOf> all, UniteRecords(context.comm, mine));
   // A set cannot be committed without one of its files.
   const bool lacks_file = std::ranges::any_of(view.files(), [](const FileView& file) { return !file.present; });
+  const std::string commit = lacks_file ? "" : fmt::format(". Or commit this one as it is: lzy-protect --force {}", ShellQuote(view.ref.path));
   for (const HolderOf& one : all) {
     report.another = true;
     const bool both = std::ranges::any_of(view.files(), [&](const FileView& file) {
@@ -90,10 +91,8 @@ Status WarnOfHolders(const Context& context, const DatasetView& view, DatasetRep
                                             "that one, or give the files their contents back", one.file, one.holder));
       continue;
     }
-    std::string text = fmt::format("{}: it and '{}' hold what the other one was at its last commit, and nothing else proves that. Give the files "
-                                   "their contents back", one.file, one.holder);
-    if (!lacks_file) text += fmt::format(". Or commit this one as it is: lzy-protect --force {}", ShellQuote(view.ref.path));
-    report.warnings.push_back(std::move(text));
+    report.warnings.push_back(fmt::format("{}: it and '{}' hold what the other one was at its last commit, and nothing else proves that. Give the files "
+                                          "their contents back{}", one.file, one.holder, commit));
   }
   return Status::Ok();
 }
