@@ -102,8 +102,12 @@ std::string SummaryOf(const Totals& totals, const lzy::CopyPlan& plan, const Wis
   if (!plan.further_names.empty()) text += fmt::format(", {}", lzy::Plural(plan.further_names.size(), "hard link"));
   constexpr std::array<const char*, 3> kHow = {"not read back", "read back from the page cache",
                                                "read back from the device"};
-  text += fmt::format("; {}\n", kHow[static_cast<std::size_t>(wish.request.read_back)]);
-  if (totals.already > 0) text += fmt::format("  {} there already\n", lzy::Plural(totals.already, "file"));
+  if (totals.files > 0) text += fmt::format("; {}", kHow[static_cast<std::size_t>(wish.request.read_back)]);
+  text += "\n";
+  // Their sizes and times show that an earlier copy was whole. They may be damaged since.
+  if (totals.already > 0) {
+    text += fmt::format("  {} there already, by size and time; {} not read again\n", lzy::Plural(totals.already, "file"), totals.already == 1 ? "it was" : "they were");
+  }
   if (totals.resumed > 0) text += fmt::format("  {} of an earlier copy used\n", FormatSize(totals.resumed));
   if (totals.compared > 0)
     text += fmt::format("  {} compared with committed hashes\n", lzy::Plural(totals.compared, "file"));
@@ -263,8 +267,7 @@ class CopyRun {
                          report.status.message().find(report.to) != std::string::npos;
       run_.Fail(named ? report.status : report.status.WithContext(report.to), ExitCodeOf(report));
       if (report.kept)
-        run_.Say(fmt::format("{}: what was proven is kept; to go on: add --resume to the same command\n",
-                             lzy::Printable(report.to)));
+        run_.Advise(fmt::format("  what was proven of {} is kept; to go on: add --resume to the same command\n", lzy::Printable(report.to)));
     } else {
       run_.CountFinished(report.to);
       if (const int code = ExitCodeOf(report); code != 0) run_.Count(report.to, code);

@@ -556,12 +556,12 @@ bool Protector::HasUncheckedPast() {
     const FileView* file = view_.UnknownFile(rank);
     if (file != nullptr && file->fault == SidecarFault::kForeign) {
       report_.warnings.push_back(fmt::format("{}: it has the sidecar of another file or member, so nothing is known of what it was; rename files "
-                                             "and sidecars back, or commit it as it is: lzy-protect --force", file->path));
+                                             "and sidecars back, or commit it as it is, with --force", file->path));
       found = true;
     }
     if (file == nullptr || !file->IsOfThePast()) continue;
     report_.warnings.push_back(fmt::format("{}: it is as an older commit of its set left it, and the hashes of the newest commit "
-                                           "are lost; put back its newest version, or commit it as it is: lzy-protect --force",
+                                           "are lost; put back its newest version, or commit it as it is, with --force",
                                            file->path));
     found = true;
   }

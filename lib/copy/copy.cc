@@ -44,7 +44,7 @@ class Copier {
     LZY_RETURN_IF_ERROR(LookAtTarget());
     if (request_.resume && IsThere()) {
       report_.already = true;
-      report_.compared = compared_roots_;
+      report_.compared = false;  // not now: only the roots of the sidecars, if at all
       // A crash may have left the journal.
       if (!fs_.Stat(data_path_, /*follow=*/false).ok()) (void)fs_.Remove(CopyJournalPath(real_));
       return Status::Ok();
@@ -147,8 +147,7 @@ class Copier {
     NoteRoot(has.superblock.dataset_root);
     const SourceCommit* of = source_->committed();
     if (of == nullptr || of->superblock.block_size != has.superblock.block_size) return true;
-    compared_roots_ = of->superblock.data_root == has.superblock.data_root;
-    return compared_roots_;
+    return of->superblock.data_root == has.superblock.data_root;
   }
 
   // Locks the sidecar of the file that will be replaced, so that no process commits it meanwhile.
@@ -436,7 +435,6 @@ class Copier {
   std::shared_ptr<const LeafKey> key_ = context_.options.key;  // of the copy
   std::unique_ptr<File> data_;
   bool made_ = false;          // the temporary file is ours
-  bool compared_roots_ = false;  // the roots of the source and of the existing copy were compared and are equal
   FileStat kept_;  // stat of the temporary file with its final size and mtime, as its file system stores them; without execute permissions
   std::unique_ptr<CopyJournal> journal_;
   Options options_;  // of the sidecar

@@ -261,7 +261,7 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
                           "refuses the set: give it another name, for example: mv -n {} {}", file.path, ExpandPattern(view.ref.path, *gap),
                           ShellQuote(file.path), ShellQuote(file.path + ".away"))
             : fmt::format("{}: {}", file.path,
-                          view.IsLeftover(file) ? "is left over from an older set and not part of this one; it was not looked at"
+                          view.IsLeftover(file) ? "is left over from an older set, or of another set, and not part of this one; it was not looked at"
                                                 : "matches the set's pattern but is not protected; lzy-protect makes it a member"));
   }
   for (const FileView& file : view.files()) {

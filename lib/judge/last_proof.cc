@@ -72,6 +72,9 @@ Status WarnOfHolders(const Context& context, const DatasetView& view, DatasetRep
     }
   }));
   LZY_ASSIGN_OR_RETURN(const std::vector<HolderOf> all, UniteRecords(context.comm, mine));
+  // A set cannot be committed without one of its files.
+  const bool lacks_file = std::ranges::any_of(view.files(), [](const FileView& file) { return !file.present; });
+  const std::string commit = lacks_file ? "" : fmt::format(". Or commit this one as it is: lzy-protect --force {}", ShellQuote(view.ref.path));
   for (const HolderOf& one : all) {
     report.another = true;
     const bool both = std::ranges::any_of(view.files(), [&](const FileView& file) {
@@ -83,11 +86,13 @@ Status WarnOfHolders(const Context& context, const DatasetView& view, DatasetRep
                                             "give that file its name back, and repair it", one.file, one.holder));
       continue;
     }
-    report.warnings.push_back(
-        both ? fmt::format("{0}: it and '{1}' hold what the other one was at its last commit, and nothing else proves that. Give the files "
-                           "their contents back. Or commit this one as it is: lzy-protect --force {2}", one.file, one.holder, ShellQuote(view.ref.path))
-             : fmt::format("{}: '{}' holds what this file was at its last commit, and nothing else proves that. First commit "
-                           "that one, or give the files their contents back", one.file, one.holder));
+    if (!both) {
+      report.warnings.push_back(fmt::format("{}: '{}' holds what this file was at its last commit, and nothing else proves that. First commit "
+                                            "that one, or give the files their contents back", one.file, one.holder));
+      continue;
+    }
+    report.warnings.push_back(fmt::format("{}: it and '{}' hold what the other one was at its last commit, and nothing else proves that. Give the files "
+                                          "their contents back{}", one.file, one.holder, commit));
   }
   return Status::Ok();
 }

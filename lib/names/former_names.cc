@@ -154,7 +154,10 @@ std::optional<FormerName> RottenFormer(FileSystem& fs, const std::string& data_p
       const auto is_there = HoldsCommitted(fs, owner, one.sidecar, key);
       if ((!is_there.ok() || *is_there) && is_same()) continue;
     }
-    const auto holds = HoldsCommitted(fs, data_path, one.sidecar, key);
+    // A file that was never sealed may be asked for with a key. That it has no seal does not make it differ.
+    const auto sealed = PeekSet(fs, one.sidecar);
+    const bool unsealed = sealed.ok() && sealed->key_id == KeyId{};
+    const auto holds = HoldsCommitted(fs, data_path, one.sidecar, unsealed ? nullptr : key);
     if (holds.ok() && *holds && is_same()) return std::nullopt;
     found = std::move(one);
   }
@@ -204,6 +207,11 @@ Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& 
   const auto was = RottenFormer(fs, real, key);
   if (!was) return Status::Ok();
   const auto own = SidecarPath(real);
+  // With a key, a sidecar without a seal does not count, but it is where it belongs.
+  if (key != nullptr && was->name == BaseNameOf(real) && own.ok() && RealPathOf(fs, was->sidecar) == RealPathOf(fs, *own)) {
+    return {Code::kUnprotected, fmt::format("{}: it is not sealed, and not all of it is as it was at the last commit: it is damaged. First repair it, "
+                                            "without the key: lzy-verify --repair {}", path, ShellQuote(dataset))};
+  }
   if (was->name == BaseNameOf(real) && own.ok()) {
     return {Code::kUnprotected, fmt::format("{}: its sidecar was set aside, and not all of it is as it was at the last commit: it is damaged. Give "
                                             "it its sidecar back, then repair it: mv -n {} {}", path, ShellQuote(was->sidecar), ShellQuote(*own))};

@@ -87,6 +87,10 @@ std::string LeftoverText(const Leftover& leftover, const std::string& pattern, s
   if (leftover.members == 0) {
     return fmt::format("'{}' was being written and was never committed: nothing protects it", leftover.path);
   }
+  if (!leftover.foreign.empty()) {
+    return fmt::format("'{}' is the sidecar of a member of another set, '{}', which has no part in '{}'. If a file or a sidecar was renamed or moved by "
+                       "mistake, give it its name back", leftover.sidecar, leftover.foreign, pattern);
+  }
   const std::string what =
       fmt::format("of an older set of {} files; '{}' has {} since its last commit", leftover.members, pattern, members);
   if (!leftover.present) {

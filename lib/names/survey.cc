@@ -693,7 +693,9 @@ std::vector<Leftover> Survey::FillMembers(DatasetRef& dataset, const SetVersion&
     const auto peek = PeekFor(path);
     if (!IsLeftover(rank, peek, newest, what_)) return false;
     if (peek->kind == DatasetKind::kSet) {
-      leftovers.push_back({path, SidecarOf(path), peek->members, fs_.Stat(path).ok(), named.contains(rank), /*needless=*/false});
+      const auto pattern = PatternFromTail(path, peek->name, peek->rank);
+      const bool foreign = peek->members > 0 && (!pattern || *pattern != dataset.path);
+      leftovers.push_back({path, SidecarOf(path), peek->members, fs_.Stat(path).ok(), named.contains(rank), /*needless=*/false, foreign ? peek->name : ""});
     }
     return true;
   });

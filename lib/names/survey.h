@@ -34,7 +34,8 @@ struct Leftover {
   bool present = false;       ///< the data exist, not only the sidecar
   bool named = false;         ///< PATH leads to this file, not only to the set
   bool needless = false;      ///< FindOrphans says that the sidecar may go; names/resolve asks for what is not present
-  LZY_FIELDS(path, sidecar, members, present, named, needless)
+  std::string foreign;        ///< the sidecar is of a member of a set of this other name; empty: of an older set of the same name
+  LZY_FIELDS(path, sidecar, members, present, named, needless, foreign)
 };
 
 /// Use: Add each PATH, exchange found() with the other ranks, then ask for the members of what all ranks found.

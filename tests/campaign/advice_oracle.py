@@ -13,6 +13,7 @@ The rules:
   committed  lzy-protect does not commit rot if the file's own sidecar is there to tell.
   worse      The state of no dataset gets worse by a command that does not say so, and no file loses its protection.
   again      Advice that was followed with success is not given again.
+  circle     Advice that changed nothing is not given again as long as nothing changes.
   usage      A command that was advised is not refused as a wrong one.
   code       Exit codes are those of docs/reference/tools.md; nothing hangs, crashes, or has an internal error.
 """
@@ -22,7 +23,7 @@ import os
 import re
 import time
 
-from advice_steps import moved_by, next_steps, options_of, paths_of, says_destroy, tool_of, typed
+from advice_steps import moved_by, moves_of, next_steps, options_of, paths_of, says_destroy, tool_of, typed
 from advice_world import hash_of
 
 # From good to bad, of one dataset.
@@ -40,6 +41,8 @@ class Broken(AssertionError):
 def writes(command):
     """Whether a command may change files or sidecars."""
     tool, options = tool_of(command), options_of(command)
+    if moves_of(command):
+        return True
     if "--dry-run" in options:
         return False
     return tool in ("lzy-protect", "lzy-restore") or bool({"--repair", "--prune"} & options)
@@ -119,7 +122,7 @@ class Oracle:
         self.check_contents(done, command, before, after, said)
         if tool_of(command) == "lzy-protect" and (done.code == 0 or bare_in(done.text)) and writes(command) and "--remove" not in options_of(command):
             self.check_commit(command, before, after)
-        elif done.code == 0 and not said:
+        elif done.code == 0 and not said and tool_of(command).startswith("lzy-"):
             self.check_claims(done, command, before, after)
         self.kept |= {content for content in after.contents if content in self.world.true}
         if writes(command):
@@ -268,13 +271,17 @@ class Oracle:
 
     def follow(self, command, rounds=4, choose=None):
         """Runs a command and what it advises, what that advises, and so on. Without `choose`, always the first step."""
-        done = self.run(command)
+        done, idle = self.run(command), set()
         for _ in range(rounds):
             steps = next_steps(done.text)
             if not steps:
                 return done
-            step = choose(steps) if choose else steps[0]
+            for step in steps:
+                if step in idle:
+                    raise Broken("circle", f"{step} changed nothing, and is advised again by: {done.command} [{done.code}]\n{done.text}")
+            step, before = choose(steps) if choose else steps[0], self.scene.print
             result = self.run(step, advised=True)
+            idle = idle | {step} if self.scene.print == before and writes(step) else idle if self.scene.print == before else set()
             further = next_steps(result.text)
             if step in further and result.code not in (5, 6):
                 raise Broken("again", f"{step} [{result.code}] advises itself:\n{result.text}")

@@ -6,9 +6,11 @@ import shlex
 # The word of a command: plain characters, or quoted as a shell reads it.
 WORD = r"""(?:[^\s;'"()`$,]|'[^']*'|\$'(?:[^'\\]|\\.)*'|\\.)(?:[^\s;'"()`$]|'[^']*'|\$'(?:[^'\\]|\\.)*'|\\.)*"""
 TOOL = r"lzy-(?:protect|verify|restore|info|scrub|status|copy|diff)"
+# Commands of the shell that give files other names or make copies, and overwrite nothing.
+MOVE = rf"(?:mv -n|cp -np|mkdir)(?: (?!&&){WORD})+"
 # What follows a colon is to be typed; tools are also named in sentences.
 FIRST = re.compile(rf"; first move it away: (mv {WORD} {WORD})")
-STEP = re.compile(rf": ((?:rm (?:{WORD})(?: {WORD})*; )?{TOOL}(?: {WORD})*|rm {WORD}(?: {WORD})*)")
+STEP = re.compile(rf": ((?:{MOVE} && )*(?:(?:rm (?:{WORD})(?: {WORD})*; )?{TOOL}(?: {WORD})*|rm {WORD}(?: {WORD})*|{MOVE}))")
 # Words that the user has to replace.
 BLANKS = {"PATH", "REPLICA", "FILE", "COPY", "RANKS", "DIR", "SRC", "DST"}
 TERMINAL = re.compile(r"\b(lzy-protect)\b(?=[^;]*--remove)")
@@ -34,9 +36,15 @@ def next_steps(text):
     return steps
 
 
+def moves_of(step):
+    """The commands of a step that move files, each as its words."""
+    parts = [part.strip() for part in re.split(r"&&", step)]
+    return [[unquoted(word) for word in re.findall(WORD, part)] for part in parts if re.match(r"(?:mv|cp -np|mkdir) ", part)]
+
+
 def moved_by(step):
-    """The paths that a step moves away before its command."""
-    return [unquoted(word) for word in re.findall(rf"mv ({WORD}) {WORD} && ", step)]
+    """The paths that a step moves away."""
+    return [path for words in moves_of(step) if words[0] == "mv" for path in words[1:-1] if path != "-n"]
 
 
 def typed(step):

@@ -348,7 +348,7 @@ class Trees(CopyCase):
         self.check(0, "lzy-copy", "--no-protect", "s", "d")
         self.assertEqual(self.copies(0, "--no-protect", "--resume", "s", "d")[0]["s/f"]["compared"], False)
         self.check(0, "lzy-copy", "s", "e")
-        self.assertEqual(self.copies(0, "--resume", "s", "e")[0]["s/f"]["compared"], True)
+        self.assertEqual(self.copies(0, "--resume", "s", "e")[0]["s/f"]["compared"], False)
 
     def test_several_sources_and_slashes(self):
         self.write("a/f", b"1")

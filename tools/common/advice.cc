@@ -174,12 +174,14 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
               : "");
 }
 
-// True if `damage` concerns a sidecar that was lost as a whole, of a member with data beyond repair: without these data,
-// the sidecar cannot be made again.
+// True if `damage` concerns the sidecar of a member that was lost as a whole, and that cannot be made again: it has data beyond
+// repair, or the roots of other members are not known.
 bool IsOfLostSidecar(const DatasetReport& report, const Damage& damage) {
   if (report.kind != DatasetKind::kSet || damage.part == DamagePart::kData) return false;
   bool lost = false, beyond = false;
   for (const Damage& other : report.damage) {
+    // Nothing at all is known of such a member.
+    beyond = beyond || (other.part == DamagePart::kData && other.length == 0 && other.beyond_repair);
     if (other.device != damage.device || other.repaired) continue;
     lost = lost || (other.part == DamagePart::kMetadata && other.length == 0);
     beyond = beyond || other.beyond_repair;
@@ -187,28 +189,43 @@ bool IsOfLostSidecar(const DatasetReport& report, const Damage& damage) {
   return lost && beyond;
 }
 
+// True if a salvage writes anything. Else it would be advised again and again.
+bool CanSalvage(const DatasetReport& report) {
+  return std::ranges::any_of(report.damage, [&](const Damage& damage) {
+    const bool by_commit = IsEdit(damage.cause) || damage.cause == DamageCause::kEncoding;
+    const bool of_lost = IsOfLostSidecar(report, damage) || WaitsForEdits(report, damage);
+    return !damage.repaired && !damage.transient && !damage.beyond_repair && !by_commit && !of_lost;
+  });
+}
+
+// What is left to do if parity can do nothing more. A commit needs all files. Only one that was refused advises to override: before
+// that, the user may have a backup.
+std::string NothingLeftText(const DatasetReport& report, Action action, const std::string& path) {
+  const bool protects = action == Action::kProtect, wrote = std::ranges::any_of(report.damage, &Damage::repaired);
+  if (protects && !DataMissing(report)) {
+    return fmt::format("  nothing more of it can be recovered; copy the rest from a backup. To accept it as it is: lzy-protect --force {}\n", path);
+  }
+  if (protects) return "  nothing more of it can be recovered; copy the files that are missing from a backup, then type this command again\n";
+  if (action == Action::kSalvage && report.gone) return "  nothing of it can be recovered, so no file was written; copy it from a backup\n";
+  const char* const what = action != Action::kSalvage ? "nothing more of it can be recovered"
+                           : wrote                    ? "what could be recovered was written"
+                                                      : "nothing more of it can be recovered, so nothing was written";
+  return fmt::format("  {0}; copy the rest from a backup, then commit it: lzy-protect {1}; if it differs from what was committed: lzy-protect "
+                     "--force {1}\n", what, path);
+}
+
 // For lost data. If the user has just given a replica (`again`), does not suggest one.
-std::string BeyondRepairText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
+std::string BeyondRepairText(const DatasetReport& report, Action action, const std::string& path, const std::string& again,
+                             const std::string& places) {
   const bool given = again.find("--from ") != std::string::npos;
   const std::string from = fmt::format("  if you have {} copy of it: lzy-restore --from REPLICA {}\n", given ? "one more" : "another", path);
   const std::string deleted =
       report.gone ? fmt::format("  if you deleted it: lzy-protect --remove --force {}\n", path) : "";
-  const bool any = DataMissing(report) || std::ranges::any_of(report.damage, [&](const Damage& damage) {
-    return !damage.repaired && !damage.transient && !damage.beyond_repair && !IsEdit(damage.cause) && !IsOfLostSidecar(report, damage);
-  });
   // Then the members of two sets may have changed places, and a salvage would make files of one among those of the other.
+  if (action != Action::kSalvage && !places.empty()) return places + from + deleted;
   if (action != Action::kSalvage && report.holds_another) return "  first, if files changed places, give them their names or contents back\n" + from + deleted;
-  if (action != Action::kSalvage && any) return from + fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path) + deleted;
-  // After a salvage, as a rule.
-  if (action != Action::kSalvage) {
-    return from + fmt::format("  nothing more of it can be recovered; copy the rest from a backup, then commit it: lzy-protect {0}; if it differs from "
-                              "what was committed: lzy-protect --force {0}\n", path);
-  }
-  if (report.gone) return from + "  nothing of it can be recovered, so no file was written; copy it from a backup\n" + deleted;
-  return from + fmt::format(
-      "  what could be recovered was written; copy the rest from a backup, then commit it: lzy-protect {0} (if it differs from what was "
-      "committed: lzy-protect --force {0})\n",
-      path);
+  if (action == Action::kSalvage || !CanSalvage(report)) return from + NothingLeftText(report, action, path) + deleted;
+  return from + fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path) + deleted;
 }
 
 // For data without any record of their committed content. The last command accepts them as they are, so it comes last.
@@ -243,7 +260,8 @@ std::string StampText(StampNote note, const std::string& path) {
 }
 
 // One case for each state. If there is a choice, all commands are named, because only the user can decide.
-std::string StateAdvice(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again) {
+std::string StateAdvice(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again,
+                        const std::string& places) {
   const std::string path = Operands(report, repeated);
   if (action == Action::kRemove || action == Action::kRemoveDryRun) return KeptText(report, path);
   // lzy-info has read no data, so it cannot advise to repair.
@@ -258,7 +276,7 @@ std::string StateAdvice(const DatasetReport& report, Action action, const std::s
     case DatasetState::kDamaged:
       return RepairText(report, action, path, again);
     case DatasetState::kUnrepairable:
-      return BeyondRepairText(report, action, path, again);
+      return BeyondRepairText(report, action, path, again, places);
     // Edit or damage: only the user can know. So both commands are named.
     case DatasetState::kStale:
       // Another dataset committed these files, and does not accept them as they are.
@@ -266,9 +284,9 @@ std::string StateAdvice(const DatasetReport& report, Action action, const std::s
         return fmt::format("  see first what was committed before: lzy-verify{}\n  to accept it as it is: lzy-protect --force {}\n", Quoted(report.repair_first), path);
       }
       // Another file may have come here by mistake.
-      return fmt::format("  to commit the change: lzy-protect {}{}; {}\n{}", report.another ? "--force " : "", path,
+      return fmt::format("{}  to commit the change: lzy-protect {}{}; {}\n{}", places, report.another ? "--force " : "", path,
                          UndoText(report, "to undo it", path),
-                         report.holds_another ? "  if two files changed places, give them their names or contents back\n" : "");
+                         places.empty() && report.holds_another ? "  if two files changed places, give them their names or contents back\n" : "");
     case DatasetState::kAtRisk:
       if (std::ranges::all_of(report.damage, IsUnfinishedCommit) && !report.damage.empty()) {
         return fmt::format("  its data are as committed; to finish the commit: lzy-verify --repair {}\n", path);
@@ -276,9 +294,10 @@ std::string StateAdvice(const DatasetReport& report, Action action, const std::s
       return fmt::format("  to commit it as it is: lzy-protect {}; {}\n", path, UndoText(report, "to reset it to the last commit", path));
     case DatasetState::kUnprotected:
       if (report.unjudged && !report.unchecked.empty()) {
-        return fmt::format("  its data may be right; to commit them as they are: lzy-protect {}\n", path);
+        // A commit that was refused has said why.
+        return fmt::format("  its data may be right; to commit them as they are: lzy-protect {}{}\n", action == Action::kProtect ? "--force " : "", path);
       }
-      if (report.status.code() == Code::kBeyondRepair) return BeyondRepairText(report, action, path, again);
+      if (report.status.code() == Code::kBeyondRepair) return BeyondRepairText(report, action, path, again, places);
       return fmt::format("  protect it with: lzy-protect {}\n", path);
   }
   return "";
@@ -287,11 +306,12 @@ std::string StateAdvice(const DatasetReport& report, Action action, const std::s
 }  // namespace
 
 /// The command to type next, for these findings and this action. The path is the one of the report, quoted for a shell.
-std::string NextText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again) {
+std::string NextText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again,
+                     const std::string& places) {
   // A dry run has said what would be done. The next command is the same one without --dry-run.
   if (report.planned) return "";
   if (!report.not_visible.empty()) return NotVisibleText(report, action, Operands(report, repeated), again);
-  return OnItsNodes(report, StateAdvice(report, action, repeated, again));
+  return OnItsNodes(report, StateAdvice(report, action, repeated, again, places));
 }
 
 // From the most specific advice to the most general.

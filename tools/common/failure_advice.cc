@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "common/changed_places.h"
 #include "common/moved_files.h"
 #include "common/set_aside.h"
 #include "names/content_match.h"
@@ -54,7 +55,8 @@ std::string Obstacle(FileSystem& fs, const DatasetRef& dataset) {
     const auto sidecar = SidecarPath(file);
     const auto stat = sidecar.ok() ? fs.Stat(*sidecar, /*follow=*/false) : Result<FileStat>(sidecar.status());
     if (!stat.ok() || stat->type == FileStat::Type::kRegular) continue;
-    return fmt::format("  {} has the name that the sidecar must have: rename it\n", Printable(*sidecar));
+    return fmt::format("  {} has the name that the sidecar must have: rename it, for example: mv -n {} {}\n", Printable(*sidecar), ShellQuote(*sidecar),
+                       ShellQuote(FreeName(fs, file)));
   }
   return "";
 }
@@ -155,9 +157,7 @@ std::string RenamedMemberAdvice(FileSystem& fs, const DatasetReport& report, con
 
 // The object with the name of a lost file, and a free name for it.
 std::string MoveAway(FileSystem& fs, const std::string& path) {
-  std::string away = path + ".away";
-  while (fs.Stat(away, /*follow=*/false).ok()) away += "1";
-  return fmt::format("mv {} {}", ShellQuote(path), ShellQuote(away));
+  return fmt::format("mv {} {}", ShellQuote(path), ShellQuote(FreeName(fs, path)));
 }
 
 // A link with the name of a lost file. If it leads to a file without a sidecar, the lost file may have been moved there. A
@@ -193,7 +193,7 @@ std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
   const std::set<std::string> lost = LostFiles(report);
   std::string out = OlderCommitAdvice(fs, report);
   // Else these lines replace the next command (HeldElsewhereText).
-  if (report.state != DatasetState::kUnrepairable) out += MovedMembersText(fs, report, lost);
+  if (report.state != DatasetState::kUnrepairable) out += MovedMembersText(fs, report);
   for (const std::string& path : lost) {
     const auto there = fs.Stat(path, /*follow=*/false);
     if (!there.ok() || there->type == FileStat::Type::kRegular) continue;

@@ -15,6 +15,7 @@
 
 #include "base/printable.h"
 #include "comm/records.h"
+#include "common/changed_places.h"
 #include "names/lookup.h"
 #include "names/peek.h"
 #include "request/deletion_record.h"
@@ -382,13 +383,25 @@ std::string LossText(const std::string& what) {
   return what == "unprotected" ? "is not protected any more: its sidecar was deleted" : "vanished: the file and its sidecar were deleted";
 }
 
+namespace {
+
+/// The command that renames what has the name of the sidecar of `path` and cannot be one, such as a directory; empty if there is nothing.
+std::string ClearsTheName(const std::string& path) {
+  const auto sidecar = SidecarPath(path);
+  const auto there = sidecar.ok() ? PosixFileSystem().Stat(*sidecar, /*follow=*/false) : Result<FileStat>(sidecar.status());
+  if (!there.ok() || there->type == FileStat::Type::kRegular) return "";
+  return fmt::format("mv -n {} {} && ", ShellQuote(*sidecar), ShellQuote(FreeName(PosixFileSystem(), path)));
+}
+
+}  // namespace
+
 std::string LossNextText(const std::string& what, const std::string& path, const Options& options) {
   const std::string name = ShellQuote(path);
   std::error_code failed;
   const bool is_other = std::filesystem::exists(std::filesystem::symlink_status(path, failed)) && !std::filesystem::is_regular_file(path, failed);
   const std::string first = what != "unprotected" ? std::string("  take it from a backup\n")
                             : is_other            ? std::string("  there is no file of this name any more: take it from a backup\n")
-                                                  : fmt::format("  if the file is right: lzy-protect {}\n", name);
+                                                  : fmt::format("  if the file is right: {}lzy-protect {}\n", ClearsTheName(path), name);
   return first + fmt::format("  if this was on purpose: lzy-status {}--forget {}\n", CatalogOption(options), name);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "common/held_members.h"
 #include "names/content_match.h"
 #include "names/holders.h"
 #include "names/lookup.h"
@@ -89,12 +90,12 @@ struct Copy {
   bool is_protected = false;  ///< its own sidecar proves it
 };
 
-std::optional<Copy> CopyOf(FileSystem& fs, const std::string& path) {
+std::optional<Copy> CopyOf(FileSystem& fs, const std::string& path, const LeafKey* key) {
   const auto sidecar = FindSidecar(fs, path);
-  const auto copies = sidecar.ok() ? FindCopies(fs, *sidecar, path, nullptr, 1) : std::vector<std::string>();
+  const auto copies = sidecar.ok() ? FindCopies(fs, *sidecar, path, key, 1) : std::vector<std::string>();
   if (copies.empty()) return std::nullopt;
   const auto own = SidecarPath(copies[0]);
-  const auto right = own.ok() && IsThere(fs, *own) ? HoldsCommitted(fs, copies[0], *own, nullptr) : Result<bool>(false);
+  const auto right = own.ok() && IsThere(fs, *own) ? HoldsCommitted(fs, copies[0], *own, key) : Result<bool>(false);
   return Copy{copies[0], right.ok() && *right};
 }
 
@@ -108,31 +109,24 @@ std::set<std::string> LostFiles(const DatasetReport& report) {
   return lost;
 }
 
-std::string MovedMembersText(FileSystem& fs, const DatasetReport& report, const std::set<std::string>& lost) {
-  if (report.kind != DatasetKind::kSet) return "";
-  std::string out;
-  for (const std::string& path : lost) {
-    const auto sidecar = SidecarPath(path);
-    if (lost.size() > kMostTold || !sidecar.ok() || IsThere(fs, path)) continue;
-    const auto copies = FindCopies(fs, *sidecar, path, nullptr, 1);
-    const auto its = copies.empty() ? Result<std::string>(Code::kNotFound, path) : FindSidecar(fs, copies[0]);
-    if (copies.empty() || (its.ok() && BaseNameOf(*its) != BaseNameOf(*sidecar))) continue;  // that file is told of, too
-    out += fmt::format("  {} holds what {} was; if it was moved by mistake, move it back: mv -n {} {}\n", Printable(copies[0]), Printable(path),
-                       ShellQuote(copies[0]), ShellQuote(path));
-  }
-  return out;
+std::string MovedMembersText(FileSystem& fs, const DatasetReport& report) {
+  auto held = FindHeldMembers(fs, report, /*beyond=*/false, nullptr);
+  std::erase_if(held, [](const HeldMember& one) { return one.stays; });
+  return HeldMembersText(held);
 }
 
-std::string HeldElsewhereText(FileSystem& fs, const DatasetReport& report, const std::string& repeated) {
+std::string HeldElsewhereText(FileSystem& fs, const DatasetReport& report, const std::string& repeated, const LeafKey* key) {
   if (report.state != DatasetState::kUnrepairable || !report.not_visible.empty()) return "";
   if (report.kind == DatasetKind::kSet) {
-    const std::set<std::string> lost = LostFiles(report);
-    const std::string together = SplitSetText(fs, report, lost);
-    return together.empty() ? MovedMembersText(fs, report, lost) : together;
+    const std::string together = SplitSetText(fs, report, LostFiles(report));
+    if (!together.empty()) return together;
+    const auto held = FindHeldMembers(fs, report, /*beyond=*/true, key);
+    const std::string renamed = RenamedSetText(report, held, repeated);
+    return renamed.empty() ? HeldMembersText(held) : renamed;
   }
   if (!report.gone || IsThere(fs, report.path)) return "";
   const std::string path = ShellQuote(report.path);
-  const auto copy = CopyOf(fs, report.path);
+  const auto copy = CopyOf(fs, report.path, key);
   if (!copy) return "";
   const std::string name = Printable(copy->path), quoted = ShellQuote(copy->path);
   if (copy->is_protected) {
@@ -145,14 +139,14 @@ std::string HeldElsewhereText(FileSystem& fs, const DatasetReport& report, const
                      name, repeated, quoted, quoted, path);
 }
 
-std::string ReplacedText(FileSystem& fs, const DatasetReport& report, const std::string& repeated) {
+std::string ReplacedText(FileSystem& fs, const DatasetReport& report, const std::string& repeated, const LeafKey* key) {
   if (report.kind != DatasetKind::kShared || !report.status.ok()) return "";
   const std::string path = FollowLink(fs, report.path);
   const auto sidecar = FindSidecar(fs, path);
   if (!sidecar.ok()) return "";
   const auto stat = fs.Stat(path, /*follow=*/false);
   if (report.state == DatasetState::kUnrepairable && report.gone && !stat.ok()) {
-    const auto left = FindRotten(fs, *sidecar, path, nullptr);
+    const auto left = FindRotten(fs, *sidecar, path, key);
     const auto own = left ? SidecarPath(*left) : Result<std::string>(Code::kNotFound, path);
     if (!own.ok() || IsThere(fs, *own)) return "";
     return fmt::format("  {} may be what is left of it; to repair it under its name: mv -n {} {} && lzy-verify --repair {}\n", Printable(*left),
@@ -160,7 +154,7 @@ std::string ReplacedText(FileSystem& fs, const DatasetReport& report, const std:
   }
   const auto peek = PeekSidecar(fs, *sidecar);
   if (report.state != DatasetState::kStale || !stat.ok() || !peek.ok() || peek->stamp.inode == stat->inode) return "";
-  const auto copy = CopyOf(fs, path);
+  const auto copy = CopyOf(fs, path, key);
   if (!copy) return "";
   // Else the report on that file tells of it.
   const auto own = SidecarPath(copy->path);

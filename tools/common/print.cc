@@ -464,7 +464,7 @@ std::string ReportText(const DatasetReport& given, Action action, const ReportWo
   // For a failure, FailureAdvice says what to do next.
   if (failed && report.state != DatasetState::kUnrepairable) return out;
   if (!words.instead.empty()) return out + words.instead;
-  return out + words.first + NextText(given, action, words.repeated, words.again);
+  return out + words.first + NextText(given, action, words.repeated, words.again, words.places);
 }
 
 }  // namespace lzy

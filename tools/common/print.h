@@ -34,6 +34,7 @@ struct ReportWords {
   std::string repeated;  ///< options of this command that the next command needs, too ("--key FILE "), or empty
   std::string again;     ///< options that this command needs when it is repeated ("--device 1 ")
   std::string instead = {};  ///< lines that replace the command to type next, if not empty
+  std::string places = {};   ///< a line for files that changed places (ChangedPlacesText), if any did
 };
 /// The whole report of a dataset: several lines. It has no advice for a failed operation (report.status); see
 /// FailureAdvice().
@@ -43,8 +44,9 @@ std::string StateText(const DatasetReport& report, Action action);
 /// The total in seconds, then the seconds of each phase that took time.
 std::string PhasesText(const Phases& phases);
 /// The command to suggest for these findings and this action: lines, or nothing. `repeated`, `again`: see ReportWords.
-/// Names in commands are those of `report`, quoted for a shell.
-std::string NextText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again);
+/// Names in commands are those of `report`, quoted for a shell. `places`: see ReportWords.
+std::string NextText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again,
+                     const std::string& places = "");
 /// Advice if `report.status` says that a dataset cannot be judged: a line, or nothing if there is none. `ruined_sidecar`: a
 /// sidecar that exists but cannot be read by this lzy, or empty. `protected_but_missing`: the file is missing, and its
 /// sidecar exists.

@@ -22,6 +22,7 @@
 #include "base/printable.h"
 #include "comm/records.h"
 #include "common/alert.h"
+#include "common/changed_places.h"
 #include "common/failure_advice.h"
 #include "common/helper.h"
 #include "common/losses.h"
@@ -172,6 +173,14 @@ void ToolRun::Say(const std::string& text) {
   Put(stdout, text);
 }
 
+// A message and the command for it stay together, even if the user keeps only one of the streams.
+void ToolRun::Advise(const std::string& text) {
+  if (!speaks_ || arguments_.quiet || text.empty()) return;
+  progress_->Clear();
+  std::fflush(stdout);
+  Put(stderr, text);
+}
+
 void ToolRun::Fail(const Status& status, int exit_code) {
   codes_.Add(exit_code);
   Complain(status);
@@ -271,7 +280,7 @@ std::vector<DatasetRef> ToolRun::DatasetsOf(const std::string& path) {
     Fail(datasets.status());
     // The path is right, but nothing there is protected.
     if (datasets.status().code() == Code::kUnprotected && ResolvePath(*fs_, comm_, path, Resolve::kProtectable).ok()) {
-      Say(fmt::format("  protect it with: lzy-protect {}\n", ShellQuote(path)));
+      Advise(fmt::format("  protect it with: lzy-protect {}\n", ShellQuote(path)));
     }
     return {};
   }
@@ -498,7 +507,7 @@ void ToolRun::CountAndPrint(const DatasetRef& dataset, DatasetReport report) {
   const std::string repeated = RepeatedOptions(options_);
   const bool may_be_elsewhere = report.state == DatasetState::kUnrepairable || report.state == DatasetState::kStale;
   const bool looks = tool_.action() != Action::kInfo && may_be_elsewhere && looks_++ < kMostLooks;  // info reads no data
-  const std::string held = looks ? HeldElsewhereText(*fs_, report, repeated) : std::string();
+  const std::string held = looks ? HeldElsewhereText(*fs_, report, repeated, options_.key.get()) : std::string();
   if (books_ && tool_.note) {
     if (const auto read = tool_.note(report)) {
       books_->Add(report, NoteOf(dataset, report, *read, !held.empty()));
@@ -524,10 +533,14 @@ void ToolRun::CountAndPrint(const DatasetRef& dataset, DatasetReport report) {
   const std::string state = tool_.state_text ? tool_.state_text(*this, report, entry) : StateText(report, tool_.action());
   // The report, then what to type next.
   const bool none = tool_.action() == Action::kInfo && report.status.ok() && report.state == DatasetState::kUnprotected && comm_.size() == 1;
-  const std::string first = AdviceBeforeRestore(*fs_, report) + (looks ? ReplacedText(*fs_, report, repeated) : std::string());
-  const std::string instead = none ? NoSetAdvice(*fs_, report, dataset, repeated) : held;
-  Say(ReportText(report, tool_.action(), {state, first, repeated, tool_.again ? tool_.again() : std::string(), instead}));
-  if (!report.status.ok()) Say(AdviceAfterFailure(*fs_, report, dataset, tool_.action(), repeated, comm_.size() == 1));
+  const std::string first = AdviceBeforeRestore(*fs_, report) + (looks ? ReplacedText(*fs_, report, repeated, options_.key.get()) : std::string());
+  std::string places = looks ? ChangedPlacesText(*fs_, report, options_.key.get()) : std::string();
+  // Typed twice, the command would undo itself.
+  if (!places.empty() && !told_places_.insert(places).second) places = "  files changed places: the command is in a report above\n";
+  const std::string before_held = !places.empty() || !report.holds_another ? places : "  first, if files changed places, give them their names or contents back\n";
+  const std::string instead = none ? NoSetAdvice(*fs_, report, dataset, repeated) : held.empty() ? held : before_held + held;
+  Say(ReportText(report, tool_.action(), {state, first, repeated, tool_.again ? tool_.again() : std::string(), instead, places}));
+  if (!report.status.ok()) Advise(AdviceAfterFailure(*fs_, report, dataset, tool_.action(), repeated, comm_.size() == 1));
   // --log=info: where the time went.
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
     PrintOnStderr(fmt::format("{}: {}", report.path, PhasesText(report.phases)));
@@ -595,9 +608,9 @@ void ToolRun::ReportLeftBare() {
       continue;
     }
     // Before the other one has its sidecar, a commit of this one would need --force.
-    const bool first = bare.sidecar.empty() ? false : fs_->Stat(bare.sidecar, /*follow=*/false).ok();
-    Say(fmt::format("  to protect it as it is: lzy-protect {}{}{}\n", RepeatedOptions(options_), first ? ShellQuote(bare.by) + " " : "",
-                    ShellQuote(bare.path)));
+    const bool first = !bare.sidecar.empty() && fs_->Stat(bare.sidecar, /*follow=*/false).ok();
+    Advise(fmt::format("  to protect it as it is: lzy-protect {}{}{}\n", RepeatedOptions(options_), first ? ShellQuote(bare.by) + " " : "",
+                       ShellQuote(bare.path)));
   }
 }
 

@@ -45,6 +45,9 @@ class ToolRun {
   /// Prints text for people on stdout; nothing with --json or --quiet. Rank 0 prints, the others do nothing. `text`
   /// ends its own lines.
   void Say(const std::string& text);
+  /// Prints what to type next after a message on stderr: there, too, so that both stay together. Nothing with --quiet. What to type next
+  /// after a report is part of the report.
+  void Advise(const std::string& text);
   /// Reports a failure of the run, not of a dataset: on stderr, in the JSON document, and in the exit code. Prints each
   /// message once.
   void Fail(const Status& status) { Fail(status, ExitCodeOf(status)); }
@@ -134,6 +137,7 @@ class ToolRun {
   bool interrupted_ = false;
   /// Datasets that were finished; for the message after an interrupt.
   std::vector<std::string> made_again_;  // shared files, see ReportLeftBare
+  std::set<std::string> told_places_;    // lines for files that changed places
   std::size_t looks_ = 0;                // for the content of files elsewhere
   std::size_t finished_ = 0;
   std::string last_finished_;

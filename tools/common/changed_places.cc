@@ -1,0 +1,118 @@
+#include "common/changed_places.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/printable.h"
+#include "common/print.h"
+#include "names/content_match.h"
+#include "names/lookup.h"
+#include "names/provers.h"
+#include "names/reach.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy {
+namespace {
+
+// The most files that are examined for one report, and sidecars that are compared with one file.
+constexpr std::size_t kMostSought = 64;
+constexpr std::size_t kMostCompared = 8;
+
+// A sidecar that was committed for what a file has now, and the path of the file that has its name.
+struct Origin {
+  std::string sidecar, path;
+};
+
+// A file that was damaged since counts, too, if most of it is as committed.
+std::optional<Origin> OriginOf(FileSystem& fs, const std::string& path, const LeafKey* key) {
+  const auto own = SidecarPath(path);
+  const auto stat = fs.Stat(path, /*follow=*/false);
+  if (!own.ok() || !stat.ok() || stat->type != FileStat::Type::kRegular) return std::nullopt;
+  const auto prover = FindProver(fs, path, *own, key);
+  if (prover.ok() && *prover) {
+    if ((*prover)->recorded || (*prover)->owner.empty()) return std::nullopt;
+    return Origin{(*prover)->sidecar, (*prover)->owner};
+  }
+  std::size_t compared = 0;
+  Directory around(fs, DirectoryOf(path));
+  for (const std::string& name : around.Sidecars()) {
+    const std::string sidecar = around.PathOf(name), owner = OwnerOf(sidecar);
+    const auto& peek = around.PeekAt(name);
+    if (owner.empty() || owner == path || !peek.ok() || !peek->committed || !HasSizeAndTime(*stat, peek->stamp) || ++compared > kMostCompared) continue;
+    const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
+    if (loaded.ok() && IsMostlyAs(fs, path, **loaded, key)) return Origin{sidecar, owner};
+  }
+  return std::nullopt;
+}
+
+// True if the file at `path` must stay there: it has the content of `sidecar`, which has its name, or of the sidecar that counts for it now,
+// as after an exchange of whole sets. Also if that cannot be found out.
+bool IsRightWhereItIs(FileSystem& fs, const std::string& path, const std::string& sidecar, const LeafKey* key) {
+  const auto counts = FindSidecar(fs, path);
+  for (const std::string& one : {sidecar, counts.ok() ? *counts : sidecar}) {
+    const auto holds = HoldsCommitted(fs, path, one, key);
+    if (!holds.ok() || *holds) return true;
+  }
+  return false;
+}
+
+// The files of the report that were edited or replaced, by the times or the content.
+std::set<std::string> EditedFiles(const DatasetReport& report) {
+  std::set<std::string> files;
+  for (const Damage& damage : report.damage) {
+    if (damage.part == DamagePart::kData && IsEdit(damage.cause) && !damage.repaired) files.insert(damage.path);
+  }
+  return files;
+}
+
+}  // namespace
+
+std::string FreeName(FileSystem& fs, const std::string& path) {
+  std::string away = path + ".away";
+  while (fs.Stat(away, /*follow=*/false).ok()) away += "1";
+  return away;
+}
+
+std::string ShortPath(FileSystem& fs, const std::string& path) {
+  const auto here = fs.RealPath(".");
+  const std::string above = here.ok() ? (*here == "/" ? *here : *here + "/") : path;
+  return path.size() > above.size() && path.starts_with(above) ? path.substr(above.size()) : path;
+}
+
+// In a ring of more files, each exchange gives at least one of them its name back, so reports come to an end.
+std::string ChangedPlacesText(FileSystem& fs, const DatasetReport& report, const LeafKey* key) {
+  if (report.state != DatasetState::kStale && report.state != DatasetState::kUnrepairable) return "";
+  const std::set<std::string> edited = EditedFiles(report);
+  if (edited.size() > kMostSought) return "";
+  const bool absolute = report.path.starts_with('/');
+  const auto shown = [&](const std::string& path) { return absolute ? path : ShortPath(fs, path); };
+  std::set<std::string> used;
+  std::string files, command;
+  for (const std::string& path : edited) {
+    const std::string real = FollowLink(fs, path);
+    const auto origin = OriginOf(fs, real, key);
+    if (!origin) continue;
+    const std::string here = RealPathOf(fs, real), home = RealPathOf(fs, origin->path);
+    if (here == home || used.contains(here) || used.contains(home)) continue;
+    const auto there = fs.Stat(home, /*follow=*/false);
+    if (!there.ok() || there->type != FileStat::Type::kRegular) continue;  // the report on that file tells of it
+    if (IsRightWhereItIs(fs, home, origin->sidecar, key)) continue;
+    used.insert({here, home});
+    // The same in the reports on both.
+    const auto& [one, other] = std::minmax(here, home);
+    const std::string away = ShellQuote(shown(FreeName(fs, one)));
+    files += fmt::format("{}{} and {}", files.empty() ? "" : ", ", Printable(shown(one)), Printable(shown(other)));
+    command += fmt::format("{0}mv -n {1} {2} && mv -n {3} {1} && mv -n {2} {3}", command.empty() ? "" : " && ", ShellQuote(shown(one)), away,
+                           ShellQuote(shown(other)));
+  }
+  if (command.empty()) return "";
+  return fmt::format("  {} changed places; if that was a mistake, change them back: {}\n", files, command);
+}
+
+}  // namespace lzy

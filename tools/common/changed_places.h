@@ -1,0 +1,26 @@
+#pragma once
+// Files that changed places: each has the content that the sidecar of the other one committed. For the advice of reports.
+//
+// Local to one process; nothing is written. Only files that differ from their sidecars cost anything: then other sidecars of their size
+// are compared with them.
+
+#include <string>
+
+#include "base/file.h"
+#include "merkle/leaf_key.h"
+#include "request/report.h"
+
+namespace lzy {
+
+/// A line for a stale dataset, or one beyond repair, with files that have the content of others, or most of it: the names of both, and the
+/// command that gives them their names back. It overwrites nothing. The reports on both files have the same command. Empty if there are no
+/// such files, or if the content was only copied. `key`: of sealed datasets.
+std::string ChangedPlacesText(FileSystem& fs, const DatasetReport& report, const LeafKey* key);
+
+/// `path` with ".away" behind it, and digits if there is such a file.
+std::string FreeName(FileSystem& fs, const std::string& path);
+
+/// A path below the working directory without the path of that; any other as it is.
+std::string ShortPath(FileSystem& fs, const std::string& path);
+
+}  // namespace lzy
