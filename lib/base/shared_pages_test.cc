@@ -171,8 +171,8 @@ TEST_F(SharedPagesTest, SetTheTimeOfTheFile) {
   }
 }
 
-// Somebody cuts the file while it is written: no SIGBUS, and what a call would have done. Cut within a page, the page
-// still takes the bytes, but the file does not have them.
+// Somebody cuts the file while it is written: no SIGBUS, and what a call would have done. If the piece ends in the page in
+// which the file was cut, this page takes all bytes, but the file does not have them.
 TEST_F(SharedPagesTest, ExtendAFileThatWasCutMeanwhileAsCallsDo) {
   for (const std::size_t left : {std::size_t{0}, std::size_t{4096}, 2 * kMiB, 2 * kMiB + 1000}) {
     const TempDir dir("/dev/shm");
@@ -180,8 +180,9 @@ TEST_F(SharedPagesTest, ExtendAFileThatWasCutMeanwhileAsCallsDo) {
     ExpectWriters(*file, 1, 3);
     ASSERT_EQ(truncate((dir / "f").c_str(), static_cast<off_t>(left)), 0);
     const Bytes content = Pattern(100000);
-    ASSERT_OK(file->WriteAt(2 * kMiB + 2000, content));
-    Bytes want(2 * kMiB + 2000, 0);
+    constexpr std::size_t kOffset = 2 * kMiB + 3000 - 100000;
+    ASSERT_OK(file->WriteAt(kOffset, content));
+    Bytes want(kOffset, 0);
     want.insert(want.end(), content.begin(), content.end());
     ASSERT_TRUE(Content(*file, 9 * kMiB) == want) << left;
   }
