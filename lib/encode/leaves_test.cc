@@ -72,7 +72,7 @@ TEST_F(LeavesTest, ThreadsSetAtTheSameTime) {
   for (const std::uint64_t pages : {kPagesInMemory, std::uint64_t{300}}) {
     SetMostLeavesInMemory(pages * kPageFanout);
     Leaves leaves;
-    leaves.Init(10 * pages * kPageFanout + 77, Scratch());
+    leaves.Init(3 * pages * kPageFanout + 77, Scratch());
     const int before = files_made_;
     std::vector<std::thread> threads;
     for (std::uint64_t t = 0; t < 4; ++t) {
@@ -86,7 +86,7 @@ TEST_F(LeavesTest, ThreadsSetAtTheSameTime) {
     for (std::uint64_t block = 0; block < leaves.blocks(); ++block) ASSERT_EQ(leaves.Get(block), LeafOf(block));
     std::uint64_t page = 0;
     for (auto next = leaves.NextPage(0); next; next = leaves.NextPage(*next + 1)) ASSERT_EQ(*next, page++);
-    EXPECT_EQ(page, 10 * pages + 1);
+    EXPECT_EQ(page, 3 * pages + 1);
   }
 }
 
