@@ -10,7 +10,7 @@
 // with several writers of one file:
 //
 //   calls   write MIB MiB, new, to one file by calls
-//   pages   through a shared mapping, which the kernel writes to
+//   pages   through a shared mapping, which the kernel writes to, as lzy-protect does with many threads on a tmpfs
 //   direct  by calls with O_DIRECT, into room that was allocated before
 //   files   by calls, to a file for each thread
 //
@@ -102,7 +102,7 @@ static void writing(int me) {
   for (uint64_t at = take(PIECE); at < size; at = take(PIECE)) {
     if (is("pages")) {
       const struct iovec to = {map + at, PIECE}, source = {from, PIECE};
-      check(process_vm_readv(getpid(), &to, 1, &source, 1, 0) == PIECE, "process_vm_readv");
+      check(process_vm_writev(getpid(), &source, 1, &to, 1, 0) == PIECE, "process_vm_writev");
       madvise(map + at, PIECE, MADV_DONTNEED);
     } else {
       check(pwrite(out[is("files") ? me : 0], from, PIECE, (off_t)at) == PIECE, "pwrite");

@@ -310,7 +310,7 @@ class PosixFiles final : public FileSystem {
  public:
   Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow,
                                      std::uint32_t create_mode) override {
-    return posix::Open(Here(path), mode, follow, create_mode);
+    return posix::Open(Here(path), mode, follow, create_mode, /*may_map=*/false);
   }
   Result<FileStat> Stat(const std::string& path, bool follow) override { return posix::Stat(Here(path), follow); }
   Status Rename(const std::string& from, const std::string& to) override { return posix::Rename(Here(from), Here(to)); }

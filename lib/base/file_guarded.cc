@@ -404,7 +404,7 @@ Result<std::unique_ptr<File>> GuardedFiles::Open(const std::string& path, OpenMo
   if (looked.ok() && looked->type != FileStat::Type::kRegular) {
     return IsLinkAt(spot.place) ? LinkRefused(path) : posix::NotRegular(path);
   }
-  auto file = posix::Open(spot.place, mode, /*follow=*/false, create_mode);
+  auto file = posix::Open(spot.place, mode, /*follow=*/false, create_mode, /*may_map=*/true);
   if (!file.ok() || mode == OpenMode::kRead || !IsRoot()) return file;
   // Anybody with write access to the directory could have made a hard link here to any file on the file system. Then root
   // would write to that file. A directory in which only root and the file's owner may write is safe.
@@ -500,7 +500,7 @@ Status GuardedFiles::SyncDirectory(const std::string& path) {
 // Follows no link, and accepts only a regular file, as in Open.
 Result<std::unique_ptr<File>> GuardedFiles::OpenListed(const std::string& path) {
   LZY_ASSIGN_OR_RETURN(const Spot spot, TrustedSpotOf(path, /*follow=*/false));
-  return posix::Open(spot.place, OpenMode::kRead, /*follow=*/false, 0);
+  return posix::Open(spot.place, OpenMode::kRead, /*follow=*/false, 0, /*may_map=*/true);
 }
 
 Result<std::vector<DirectoryEntry>> GuardedFiles::ListEntries(const std::string& path) {

@@ -31,6 +31,7 @@ namespace {
 constexpr std::size_t kMaxTransfer = std::size_t{1} << 30;  // Linux stops a little short of 2 GiB
 constexpr std::size_t kDirectAlignment = 4096;              // also covers sectors of 512 bytes
 constexpr std::size_t kDirectBufferSize = std::size_t{4} << 20;
+constexpr std::size_t kLeastByPages = std::size_t{64} << 10;  // shorter writes are over before another one comes
 
 /// Advice for the user about an error, if it is not obvious; empty for most errors.
 std::string Remedy(const std::string& path, int error) {
@@ -240,6 +241,28 @@ Status PosixFile::WriteAt(std::uint64_t offset, ByteSpan from) {
   LZY_RETURN_IF_ERROR(CheckRange(offset, from.size()));
   if (from.empty()) return Status::Ok();
   if (ExceedsFileSizeLimit(offset + from.size())) return Error("write", EFBIG);
+  if (!pages_ || from.size() < kLeastByPages) return WriteByCalls(offset, from);
+  if (one_by_calls_ && !calling_.test_and_set(std::memory_order_acquire)) {
+    const Status written = WriteByCalls(offset, from);
+    calling_.clear(std::memory_order_release);
+    return written;
+  }
+  return pages_->Write(offset, from) ? Status::Ok() : WriteByCalls(offset, from);
+}
+
+void PosixFile::ExpectWriters(unsigned here, unsigned elsewhere) {
+  if (!may_map_) return;
+  const auto stat = Stat();
+  const std::uint64_t size = stat.ok() ? stat->size : 0;
+  one_by_calls_ = elsewhere == 0;
+  if (!PagesBeatCalls(fd_.get(), size, here + elsewhere)) {
+    pages_.reset();
+  } else if (!pages_ || pages_->size() < size) {
+    pages_ = SharedPages::Map(fd_.get(), size);
+  }
+}
+
+Status PosixFile::WriteByCalls(std::uint64_t offset, ByteSpan from) {
   std::size_t done = 0;
   while (done < from.size()) {
     std::size_t want = std::min(from.size() - done, kMaxTransfer);
@@ -326,7 +349,7 @@ std::optional<LockHolder> PosixFile::FindLockHolder() {
   return LockHolder{lock.l_pid > 0 ? lock.l_pid : 0};
 }
 
-Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode) {
+Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode, bool may_map) {
   const std::string& path = place.path;
   LZY_RETURN_IF_ERROR(CheckPath(path));
   // Opening a FIFO waits for the other end. O_NONBLOCK prevents this until the file is known to be regular.
@@ -350,7 +373,7 @@ Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follo
   if (stat.type != FileStat::Type::kRegular) return NotRegular(path);
   // Of the flags above, only O_NONBLOCK can be changed.
   if (fcntl(fd.get(), F_SETFL, 0) != 0) return SystemError(path, "open", errno);
-  return std::unique_ptr<File>(std::make_unique<PosixFile>(place, std::move(fd), stat));
+  return std::unique_ptr<File>(std::make_unique<PosixFile>(place, std::move(fd), stat, may_map));
 }
 
 }  // namespace lzy::posix

@@ -61,8 +61,9 @@ Result<Attributes> UserAttributes(int fd, const std::string& path);
 Status SetUserAttributes(int fd, const std::string& path, const Attributes& attributes);
 
 /// Each function does the work of the FileSystem function with the same name, for a Place. For FreeBytes and List, the
-/// Place is the directory itself.
-Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode);
+/// Place is the directory itself. `may_map`: the file may be mapped into the memory of this process (base/many_writers.h),
+/// which is a tool of lzy and not a user's program.
+Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode, bool may_map);
 Result<FileStat> Stat(const Place& place, bool follow);
 Result<std::uint64_t> FreeBytes(const Place& directory);
 Status Rename(const Place& from, const Place& to);

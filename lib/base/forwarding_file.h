@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "base/late_file.h"
+#include "base/many_writers.h"
 
 namespace lzy {
 
 /// Passes every call on to `file`, which must not be null. Subclasses override what they change.
-class ForwardingFile : public File, public LateFile {
+class ForwardingFile : public File, public LateFile, public ManyWriters {
  public:
   explicit ForwardingFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
 
@@ -21,6 +22,7 @@ class ForwardingFile : public File, public LateFile {
   void ExpectReading() override { file_->ExpectReading(); }
   std::uint64_t NextData(std::uint64_t offset) override { return file_->NextData(offset); }
   Status WriteAt(std::uint64_t offset, ByteSpan from) override { return file_->WriteAt(offset, from); }
+  void ExpectWriters(unsigned here, unsigned elsewhere) override { lzy::ExpectWriters(*file_, here, elsewhere); }
   void StartWriting(std::uint64_t offset, std::uint64_t length) override { file_->StartWriting(offset, length); }
   Status Truncate(std::uint64_t size) override { return file_->Truncate(size); }
   Status Sync() override { return file_->Sync(); }

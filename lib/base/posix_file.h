@@ -14,20 +14,24 @@
 
 #include "base/file_posix.h"
 #include "base/late_file.h"
+#include "base/many_writers.h"
+#include "base/shared_pages.h"
 
 namespace lzy::posix {
 
 /// A regular file, by its descriptor. Also remembers its name, for O_DIRECT and for a temporary file beside it. The
 /// directory of the name is a weak pointer: a GuardedFileSystem may close directories that it no longer needs.
-class PosixFile final : public File, public LateFile {
+class PosixFile final : public File, public LateFile, public ManyWriters {
  public:
-  PosixFile(const Place& place, Descriptor fd, const FileStat& stat)
+  /// `may_map`: see Open (base/file_posix.h).
+  PosixFile(const Place& place, Descriptor fd, const FileStat& stat, bool may_map)
       : path_(place.path),
         name_(place.name),
         relative_(place.directory != nullptr),
         directory_(place.directory),
         fd_(std::move(fd)),
-        at_opening_(stat) {}
+        at_opening_(stat),
+        may_map_(may_map) {}
   /// Releases the lock first. A close does not tell FUSE file systems that an OFD lock ends: their servers keep the lock
   /// until they release the descriptor, which can be seconds later.
   ~PosixFile() override {
@@ -39,6 +43,7 @@ class PosixFile final : public File, public LateFile {
   void ExpectReading() override;
   std::uint64_t NextData(std::uint64_t offset) override;
   Status WriteAt(std::uint64_t offset, ByteSpan from) override;
+  void ExpectWriters(unsigned here, unsigned elsewhere) override;
   void StartWriting(std::uint64_t offset, std::uint64_t length) override;
   Status Truncate(std::uint64_t size) override;
   Status Sync() override;
@@ -70,6 +75,7 @@ class PosixFile final : public File, public LateFile {
   Result<std::size_t> ReadDirect(int fd, std::uint64_t offset, MutableByteSpan to);
   /// Writes back and drops the cached pages of the range, then reads.
   Result<std::size_t> DropAndRead(std::uint64_t offset, MutableByteSpan to);
+  Status WriteByCalls(std::uint64_t offset, ByteSpan from);
   Status ChangeMode(std::uint32_t mode);
   void Unlock();
   /// Sets owner and group as far as allowed; returns the file's state afterwards.
@@ -88,6 +94,12 @@ class PosixFile final : public File, public LateFile {
   const std::weak_ptr<const Descriptor> directory_;
   const Descriptor fd_;
   const FileStat at_opening_;
+  const bool may_map_;
+  // Set while pages are the faster way for some of the writers (ExpectWriters).
+  std::unique_ptr<SharedPages> pages_;
+  // True if no other process writes. Then one thread at a time writes by calls, and the others do not wait for it.
+  bool one_by_calls_ = false;
+  std::atomic_flag calling_;
   std::atomic<bool> locked_{false};
   std::once_flag direct_once_;
   Descriptor direct_;

@@ -1,5 +1,6 @@
 #include "commit/fresh_sidecar.h"
 
+#include "base/many_writers.h"
 #include "dataset/by_servers.h"
 #include "sidecar/scratch.h"
 
@@ -79,7 +80,9 @@ Status FreshSidecar::Begin() {
   job_.parity_base = sidecar_->ParityFileOffset(0);
   job_.parity_is_fresh = true;
   if (layout_->parity_size(0) == 0) return Status::Ok();
-  return sidecar_->file().Truncate(job_.parity_base + layout_->parity_size(0));
+  LZY_RETURN_IF_ERROR(sidecar_->file().Truncate(job_.parity_base + layout_->parity_size(0)));
+  ExpectWriters(sidecar_->file(), ThreadsFor(context_), 0);
+  return Status::Ok();
 }
 
 Status FreshSidecar::Encode() {

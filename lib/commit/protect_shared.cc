@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/many_writers.h"
 #include "base/node.h"
 #include "comm/records.h"
 #include "commit/protector.h"
@@ -247,8 +248,16 @@ class SharedFile : public Protector {
         LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
       }
       job_.parity_out = fresh_ ? &fresh_->file() : parity_file_.get();
+      ExpectAllRanks(*job_.parity_out, 1);
       return Status::Ok();
     });
+  }
+
+  // All ranks write to `files` new files like this one.
+  void ExpectAllRanks(File& file, std::size_t files) {
+    if (incremental_) return;
+    const unsigned threads = ThreadsFor(context_);
+    ExpectWriters(file, threads, WritersElsewhere(threads, static_cast<unsigned>(comm_.size()), static_cast<unsigned>(files)));
   }
 
   // Sends the stat of rank 0's output file to all ranks. By name alone, a rank on another node might open the sidecar that
@@ -297,6 +306,7 @@ class SharedFile : public Protector {
       for (const std::string& path : made.second) {
         const Status seen = LookAgain(context_.fs, DirectoryOf(path), [&]() -> Status {
           LZY_ASSIGN_OR_RETURN(auto file, context_.fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
+          ExpectAllRanks(*file, made.second.size());
           files.push_back(std::move(file));
           return Status::Ok();
         });

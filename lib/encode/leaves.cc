@@ -75,81 +75,112 @@ Status TakeKnown(ByteReader& in, Leaves& data, Leaves& parity) {
 
 }  // namespace
 
-// Pages in memory are newer than pages in the file.
+// Pages in memory are newer than pages in the file. Neighbouring pages belong to different shards, each with a lock of its
+// own, so that threads that hash different parts of a file rarely wait for each other.
 class Leaves::Pages {
  public:
-  explicit Pages(ScratchMaker scratch)
-      : scratch_(std::move(scratch)), most_(std::max<std::uint64_t>(2, MostLeavesInMemory() / kPageFanout)) {}
+  explicit Pages(ScratchMaker scratch) : scratch_(std::move(scratch)) {
+    const std::uint64_t most = std::max<std::uint64_t>(2, MostLeavesInMemory() / kPageFanout);
+    shards_ = std::vector<Shard>(most / kShards >= kLeastPages ? kShards : 1);
+    most_ = most / shards_.size();
+  }
 
   void Set(std::uint64_t block, const Hash& leaf) {
-    const std::lock_guard lock(mutex_);
-    Page& page = ForWriting(block / kPageFanout);
+    Shard& shard = ShardOf(block / kPageFanout);
+    const std::lock_guard lock(shard.mutex);
+    Page& page = ForWriting(shard, block / kPageFanout);
     const std::size_t i = block % kPageFanout;
-    known_ += !page.known.test(i);
+    shard.known += !page.known.test(i);
     page.leaves[i] = leaf;
     page.known.set(i);
   }
 
   Page At(std::uint64_t number) const {
-    const std::lock_guard lock(mutex_);
-    const auto at = pages_.find(number);
-    if (at != pages_.end()) return *at->second;
+    const Shard& shard = ShardOf(number);
+    const std::lock_guard lock(shard.mutex);
+    const auto at = shard.pages.find(number);
+    if (at != shard.pages.end()) return *at->second;
     return IsStored(number) ? Read(number) : Page();
   }
 
   std::optional<std::uint64_t> Next(std::uint64_t number) const {
-    const std::lock_guard lock(mutex_);
     std::optional<std::uint64_t> next;
-    const auto at = pages_.lower_bound(number);
-    if (at != pages_.end()) next = at->first;
+    const auto take = [&](std::uint64_t found) { next = next ? std::min(*next, found) : found; };
+    for (const Shard& shard : shards_) {
+      const std::lock_guard lock(shard.mutex);
+      const auto at = shard.pages.lower_bound(number);
+      if (at != shard.pages.end()) take(at->first);
+    }
+    const std::lock_guard lock(file_mutex_);
     const auto& stored = stored_.intervals();
     const auto run = std::ranges::upper_bound(stored, number, {}, &Interval::end);
-    if (run == stored.end()) return next;
-    const std::uint64_t first = std::max(run->begin, number);
-    return next ? std::min(*next, first) : first;
+    if (run != stored.end()) take(std::max(run->begin, number));
+    return next;
   }
 
   std::uint64_t known() const {
-    const std::lock_guard lock(mutex_);
-    return known_;
+    std::uint64_t known = 0;
+    for (const Shard& shard : shards_) {
+      const std::lock_guard lock(shard.mutex);
+      known += shard.known;
+    }
+    return known;
   }
 
  private:
-  bool IsStored(std::uint64_t number) const { return stored_.Overlaps({number, number + 1}); }
+  static constexpr std::size_t kShards = 16, kLeastPages = 16;  // less memory than that is not divided
+  // A cache line of its own, at least. A lock of a shard is taken before that of the file.
+  struct alignas(64) Shard {
+    mutable std::mutex mutex;  // for the fields below
+    std::map<std::uint64_t, std::unique_ptr<Page>> pages;
+    std::uint64_t latest_number = 0;  // number of the page that was written last
+    Page* latest = nullptr;
+    std::uint64_t known = 0;
+  };
 
-  Page& ForWriting(std::uint64_t number) {
-    if (latest_ != nullptr && latest_number_ == number) return *latest_;
-    auto at = pages_.find(number);
-    if (at == pages_.end()) {
-      if (pages_.size() >= most_) MakeRoom();
-      at = pages_.emplace(number, std::make_unique<Page>(IsStored(number) ? Read(number) : Page())).first;
+  Shard& ShardOf(std::uint64_t number) { return shards_[number % shards_.size()]; }
+  const Shard& ShardOf(std::uint64_t number) const { return shards_[number % shards_.size()]; }
+
+  bool IsStored(std::uint64_t number) const {
+    const std::lock_guard lock(file_mutex_);
+    return stored_.Overlaps({number, number + 1});
+  }
+
+  Page& ForWriting(Shard& shard, std::uint64_t number) {
+    if (shard.latest != nullptr && shard.latest_number == number) return *shard.latest;
+    auto at = shard.pages.find(number);
+    if (at == shard.pages.end()) {
+      if (shard.pages.size() >= most_) MakeRoom(shard);
+      at = shard.pages.emplace(number, std::make_unique<Page>(IsStored(number) ? Read(number) : Page())).first;
     }
-    latest_number_ = number;
-    latest_ = at->second.get();
-    return *latest_;
+    shard.latest_number = number;
+    shard.latest = at->second.get();
+    return *shard.latest;
   }
 
   // Stores half of the pages: first complete pages, because these do not change any more, then the lowest. If there is no
   // file or it cannot be written, all pages stay in memory.
-  void MakeRoom() {
-    latest_ = nullptr;
+  void MakeRoom(Shard& shard) {
+    shard.latest = nullptr;
+    const std::lock_guard lock(file_mutex_);
     if (scratch_ && !file_) file_ = scratch_();
     scratch_ = nullptr;
     if (!file_) return;
     std::size_t left = most_ / 2;
     for (const bool complete_only : {true, false}) {
-      for (auto at = pages_.begin(); at != pages_.end() && left > 0;) {
+      for (auto at = shard.pages.begin(); at != shard.pages.end() && left > 0;) {
         if (complete_only && !at->second->known.all()) {
           ++at;
           continue;
         }
         if (!Store(at->first, *at->second)) return;
-        at = pages_.erase(at);
+        at = shard.pages.erase(at);
         --left;
       }
     }
   }
 
+  // The caller has the lock of the file.
   bool Store(std::uint64_t number, const Page& page) {
     StoredPage stored{page.leaves, {}, {}};
     for (std::size_t i = 0; i < kPageFanout; ++i) {
@@ -173,15 +204,12 @@ class Leaves::Pages {
     return page;
   }
 
-  mutable std::mutex mutex_;  // for all fields below
-  ScratchMaker scratch_;      // until it was called
+  std::vector<Shard> shards_;
+  std::uint64_t most_ = 0;  // pages of a shard in memory
+  mutable std::mutex file_mutex_;  // for the fields below
+  ScratchMaker scratch_;           // until it was called
   std::unique_ptr<File> file_;
   IntervalSet stored_;  // numbers of pages that are in the file
-  std::map<std::uint64_t, std::unique_ptr<Page>> pages_;
-  std::uint64_t latest_number_ = 0;  // number of the page that was written last
-  Page* latest_ = nullptr;
-  std::uint64_t known_ = 0;
-  const std::uint64_t most_;  // pages in memory
 };
 
 Leaves::Leaves() = default;

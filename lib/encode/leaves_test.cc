@@ -67,17 +67,27 @@ TEST_F(LeavesTest, FewNeedNoFile) {
   EXPECT_EQ(leaves.NextPage(1), 1U << 12);
 }
 
+// With so much memory that it is divided among several locks, too.
 TEST_F(LeavesTest, ThreadsSetAtTheSameTime) {
-  Leaves leaves;
-  leaves.Init(40'000, Scratch());
-  std::vector<std::thread> threads;
-  for (std::uint64_t t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      for (std::uint64_t block = t; block < leaves.blocks(); block += 4) leaves.Set(block, LeafOf(block));
-    });
+  for (const std::uint64_t pages : {kPagesInMemory, std::uint64_t{300}}) {
+    SetMostLeavesInMemory(pages * kPageFanout);
+    Leaves leaves;
+    leaves.Init(3 * pages * kPageFanout + 77, Scratch());
+    const int before = files_made_;
+    std::vector<std::thread> threads;
+    for (std::uint64_t t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        for (std::uint64_t block = t; block < leaves.blocks(); block += 4) leaves.Set(block, LeafOf(block));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(files_made_, before + 1);
+    EXPECT_EQ(leaves.known(), leaves.blocks());
+    for (std::uint64_t block = 0; block < leaves.blocks(); ++block) ASSERT_EQ(leaves.Get(block), LeafOf(block));
+    std::uint64_t page = 0;
+    for (auto next = leaves.NextPage(0); next; next = leaves.NextPage(*next + 1)) ASSERT_EQ(*next, page++);
+    EXPECT_EQ(page, 3 * pages + 1);
   }
-  for (std::thread& thread : threads) thread.join();
-  for (std::uint64_t block = 0; block < leaves.blocks(); ++block) ASSERT_EQ(leaves.Get(block), LeafOf(block));
 }
 
 TEST_F(LeavesTest, AFileThatCannotBeWrittenKeepsThemInMemory) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/many_writers.h"
 #include "comm/records.h"
 #include "dataset/parts.h"
 #include "dataset/seen_late.h"
@@ -414,6 +415,7 @@ Status Repairer::ExecutePlan(Ensemble& ensemble, std::size_t e, Communicator& co
     LZY_ASSIGN_OR_RETURN(all_here, guests.Open(context_, layout, comm, own, streams, outputs));
     for (std::size_t f = 0; f < outputs.size(); ++f) repairs_[e][f].out = outputs[f];
   }
+  ExpectWriters(ensemble, e, all_here ? comm.size() : 1);
   if (!all_here) {
     return RebuildRows(context_, layout, streams, comm, OwnersIn(ensemble, comm), runs, source, target, stats_);
   }
@@ -422,6 +424,19 @@ Status Repairer::ExecutePlan(Ensemble& ensemble, std::size_t e, Communicator& co
     return RebuildRows(context_, layout, streams, *self, std::vector<int>(layout.devices(), 0), ShareOf(runs, comm),
                        source, target, stats_);
   });
+}
+
+void Repairer::ExpectWriters(const Ensemble& ensemble, std::size_t e, int ranks) {
+  std::vector<File*> made;
+  for (std::size_t f = 0; f < ensemble.files.size(); ++f) {
+    const FileRepair& repair = repairs_[e][f];
+    if (repair.plan->rebuild_data) made.push_back(repair.out->data.file);
+    if (repair.plan->rebuild_sidecar) made.push_back(repair.out->parity.file);
+  }
+  std::erase(made, nullptr);
+  const unsigned threads = ThreadsFor(context_);
+  const unsigned elsewhere = WritersElsewhere(threads, static_cast<unsigned>(ranks), static_cast<unsigned>(made.size()));
+  for (File* file : made) lzy::ExpectWriters(*file, threads, elsewhere);
 }
 
 void Repairer::CopyFromReplica(const std::vector<Status>& opened) {
@@ -462,6 +477,7 @@ Status Repairer::CopyPart(std::size_t e, Caller* caller) {
     const std::string path = shared() ? request_.replica->path : ExpandPattern(request_.replica->path, file.rank);
     LZY_ASSIGN_OR_RETURN(elsewhere[f], OpenElsewhere(*caller, *request_.replica->ranks, path));
   }
+  ExpectWriters(ensemble, e, shared() ? static_cast<int>(request_.replica->readers.size()) : 1);
   Status status;
   std::uint64_t done = 0;
   const unsigned threads = elsewhere.empty() ? ThreadsFor(context_) : std::max(ThreadsFor(context_), kLeastAsking);

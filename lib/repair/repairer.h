@@ -164,6 +164,8 @@ class Repairer {
   /// Copies blocks from the replica, for the ensembles whose `opened` is ok, and fills in copied_. Call it before rows are
   /// rebuilt, because these blocks may be sources of rows.
   void CopyFromReplica(const std::vector<Status>& opened);
+  /// Tells the new files of an ensemble that all threads of `ranks` ranks will write to them.
+  void ExpectWriters(const Ensemble& ensemble, std::size_t e, int ranks);
   /// Copies this rank's part. `caller` reads replicas on other nodes; null if there are none.
   Status CopyPart(std::size_t e, Caller* caller);
   Status CopyBlock(FileRepair& repair, File& replica, const BlockStream& expected, const RowBlock& block, AlignedBuffer& buffer);

@@ -28,10 +28,11 @@ constexpr std::uint32_t kMostThreads = 65535;
 constexpr std::string_view kLetters = "KMGT";
 
 /// Variables that are lzy's own without being options: the switch that makes the interposition layer inert, what
-/// --on-damage sets for its command, which may run a tool of lzy, and what lzy-run sets for the layer.
-constexpr std::array<std::string_view, 7> kOwnVariables = {"LZY_DISABLE",         "LZY_EVENT_TOOL",     "LZY_EVENT_HOST",
+/// --on-damage sets for its command, which may run a tool of lzy, what lzy-run sets for the layer, and a switch for
+/// measurements (base/shared_pages.h).
+constexpr std::array<std::string_view, 8> kOwnVariables = {"LZY_DISABLE",         "LZY_EVENT_TOOL",     "LZY_EVENT_HOST",
                                                            "LZY_EVENT_EXIT_CODE", "LZY_EVENT_DATASETS", "LZY_EVENT_SUMMARY",
-                                                           kOpenedVariable};
+                                                           kOpenedVariable,       "LZY_PARITY_WRITES"};
 
 /// How an option is read from text (false: not accepted), and the reverse: a text that makes this value.
 struct Access {

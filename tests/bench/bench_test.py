@@ -174,6 +174,10 @@ class Cores(unittest.TestCase):
             with self.subTest(count):
                 self.assertEqual(cores.steps(count), steps)
 
+    def test_steps_can_be_given(self):
+        self.assertEqual(cores.numbers("16,1,4"), [1, 4, 16])
+        self.assertEqual(cores.numbers(""), [])
+
     def test_the_first_round_does_not_count_and_what_cannot_be_done_is_left_out(self):
         seconds = {1: [9, 1, 3, 2], 2: [9, 5, 6, 7]}
         found = cores.measured(3, lambda count: {"calls": seconds[count].pop(0), "direct": None if count == 2 else 1}, 1, 2)
