@@ -20,7 +20,6 @@ from advice_world import SECOND, World
 BIN = os.environ.get("TEST_LZY_BIN", "")
 COUNT = int(os.environ.get("LZY_TEST_ROUNDS", "60"))
 STEPS = 8  # that follow each other
-# The advice_campaign has other states for these rules; here, none is broken in the states of the test.
 PATTERNS = ("s.%r", "d/s.%r", "t%r.dat", "node%r/state")
 
 

@@ -142,7 +142,7 @@ class Findings(CliTest):
 class Names(CliTest):
     def test_advice_for_names_that_look_like_options(self):
         self.write("-f", pattern_bytes(100000))
-        told = self.check(4, "lzy-verify", "--", "-f").stdout
+        told = self.check(4, "lzy-verify", "--", "-f").stderr
         self.assertIn("lzy-protect ./-f", told)
         self.assertNotIn("lzy-protect -f", told)
 

@@ -387,7 +387,7 @@ class NextSteps(CliTest):
             done = subprocess.run([program, "f"], cwd=self.scratch, user=65534, group=65534, extra_groups=[],
                                   capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(done.returncode, 6)
-            self.assertIn("you have no permission to read f", done.stdout)
+            self.assertIn("you have no permission to read f", done.stdout + done.stderr)
             self.assertNotIn("lzy-verify", done.stdout)
             done = subprocess.run([program, "top/mid"], cwd=self.scratch, user=65534, group=65534,
                                   extra_groups=[], capture_output=True, text=True, timeout=60, check=False)

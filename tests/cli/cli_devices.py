@@ -146,7 +146,7 @@ class DestroyedSidecar(Devices):
         self.lose(1)
         os.truncate(self.path(".LZY.f"), 0)
         damaged = self.read("f")
-        said = self.check(4, "lzy-verify", "f").stdout
+        said = self.check(4, "lzy-verify", "f").stderr
         self.assertNotIn("lzy-protect f", said)
         self.assertIn("if its parity is in device directories, name these with --device-dirs: then they tell what it was", said)
         self.check(4, "lzy-protect", "f")

@@ -58,7 +58,7 @@ class UnderMpi(CliTest):
 
     def test_not_protected(self):
         done = self.check_ranks(4, "lzy-verify", "a")
-        self.assertEqual(done.stdout.count("lzy-protect a"), 1)
+        self.assertEqual(done.stderr.count("lzy-protect a"), 1)
 
     def test_shared_file_with_any_number_of_ranks(self):
         self.check_ranks(0, "lzy-protect", *SMALL, "a", ranks=3)

@@ -57,7 +57,7 @@ class SealedFiles(CliTest):
         for tool in (["lzy-verify"], ["lzy-verify", "--repair"], ["lzy-restore"], ["lzy-protect"]):
             done = self.check(4, *tool, "--key", "key", "b")
             self.assertIn("b: it is not sealed with key", done.stderr)
-            self.assertIn("if its content is right, seal it with: lzy-protect --force --key key b\n", done.stdout)
+            self.assertIn("if its content is right, seal it with: lzy-protect --force --key key b\n", done.stderr)
         self.check(0, "lzy-protect", "--force", "--key", "key", "b")
         self.check(0, "lzy-verify", "--key", "key", "b")
 

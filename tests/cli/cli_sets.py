@@ -322,7 +322,7 @@ class Replaced(CliTest):
 
     def test_only_one_file_of_a_pattern(self):
         self.write("a.1.b", pattern_bytes(5000))
-        said = self.check(4, "lzy-verify", "a.%r.b").stdout
+        said = self.check(4, "lzy-verify", "a.%r.b").stderr
         self.assertIn("only one file matches, and a set has at least two. To protect it alone: lzy-protect a.1.b", said)
 
     def test_a_file(self):

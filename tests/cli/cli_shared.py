@@ -144,12 +144,12 @@ class SharedFile(CliTest):
         size = os.stat(self.path(".LZY.a")).st_size
         self.write(".LZY.a", bytes(size))
         done = self.check(4, "lzy-verify", "a")
-        self.assertIn("lzy-protect --force a", done.stdout)
-        self.assertNotIn("lzy-protect a", done.stdout)
+        self.assertIn("lzy-protect --force a", done.stderr)
+        self.assertNotIn("lzy-protect a", done.stderr)
         for words in ((), ("--dry-run",)):
             refused = self.check(4, "lzy-protect", *words, "a")
             self.assertEqual(self.read(".LZY.a"), bytes(size))
-            self.assertIn("if you have another copy of it, compare the two: lzy-diff --deep REPLICA a", refused.stdout)
+            self.assertIn("if you have another copy of it, compare the two: lzy-diff --deep REPLICA a", refused.stdout + refused.stderr)
         forced = self.check(0, "lzy-protect", "--force", "a")
         self.assertIn("it is made again, for the data as they are now", forced.stderr)
         self.check(0, "lzy-verify", "a")

@@ -540,7 +540,11 @@ void ToolRun::CountAndPrint(const DatasetRef& dataset, DatasetReport report) {
   const std::string before_held = !places.empty() || !report.holds_another ? places : "  first, if files changed places, give them their names or contents back\n";
   const std::string instead = none ? NoSetAdvice(*fs_, report, dataset, repeated) : held.empty() ? held : before_held + held;
   Say(ReportText(report, tool_.action(), {state, first, repeated, tool_.again ? tool_.again() : std::string(), instead, places}));
-  if (!report.status.ok()) Advise(AdviceAfterFailure(*fs_, report, dataset, tool_.action(), repeated, comm_.size() == 1));
+  if (!report.status.ok()) {
+    const std::string next = AdviceAfterFailure(*fs_, report, dataset, tool_.action(), repeated, comm_.size() == 1);
+    const bool reported = report.devices > 0 || report.status.code() == Code::kBeyondRepair;  // not only a message (ReportText)
+    reported ? Say(next) : Advise(next);
+  }
   // --log=info: where the time went.
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
     PrintOnStderr(fmt::format("{}: {}", report.path, PhasesText(report.phases)));
