@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "mpi/finalize_progress.h"
 #include "mpi/mpi_communicator.h"
 #include "rows/xor_checks.h"
 #include "transport/mpi_call.h"
@@ -279,5 +280,7 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // As lzy's tools do: over TCP, MPICH before 4.2 may hang in MPI_Finalize otherwise.
+  lzy::ServeNetworkInFinalize();
   return UnderMpi("bench_exchange", argc, argv, Run);
 }

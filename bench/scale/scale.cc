@@ -3,7 +3,7 @@
 //
 // protect and restore: Layout, plans, ExecuteRows and PairwiseExchange are lzy's own, as the engine uses them for a set
 // (one member a rank, no helper threads); disks, hashes and arithmetic are delays. multicast: RunSchedule, beside
-// MPI_Bcast.
+// MPI_Bcast. exchange: the ways of option exchange between nodes.
 //
 // All times are of the slowest rank, in virtual seconds: they do not depend on the machine or on other programs.
 
@@ -70,6 +70,13 @@ struct Group {
   lzy::PlanCache plans;
 };
 
+/// The way that is to be simulated: auto, mpi, pairwise or ring.
+lzy::ExchangeWay WayOf(const Json& settings) {
+  const auto way = lzy::ParseExchangeWay(settings.at("way"));
+  if (!way || *way == lzy::ExchangeWay::kShared) throw std::runtime_error("way: not auto, mpi, pairwise or ring");
+  return *way;
+}
+
 /// Encodes the rows of this rank's group, or rebuilds the devices `lost`, and adds to `out` what the most loaded rank
 /// took. Collective. The time ends with the agreement of all ranks.
 void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::uint32_t>& lost, Json& out) {
@@ -77,10 +84,10 @@ void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::u
                               settings.at("encode"), settings.at("add")};
   scale::Spent spent;
   std::uint64_t read = 0, written = 0;
-  const auto way = scale::Way{settings.at("way").get<int>()};
-  if (way > scale::Way::kRing) throw std::runtime_error("way: not 0 (as chosen), 1 (in pairs) or 2 (in a ring)");
+  const lzy::ExchangeWay way = WayOf(settings);
   scale::SimulatedCommunicator world(MPI_COMM_WORLD, rates, spent, way);
   scale::SimulatedCommunicator comm(group_comm, rates, spent, way);
+  if (way == lzy::ExchangeWay::kAuto) Check(comm.Measure());
   Group group(settings, static_cast<std::uint32_t>(comm.size()));
   const std::vector<lzy::RowRun> runs = group.Runs(lost);
   scale::SimulatedFile file(rates, spent);
@@ -200,13 +207,41 @@ void Multicast(const Json& settings) {
   if (Rank() == 0) fmt::print("{}\n", out.dump());
 }
 
+/// exchange: the time of one exchange by each way, for each shape and size (bytes that a rank brings), and the way that option
+/// exchange=auto takes after a measurement in the same simulation.
+void Exchanges(const Json& settings) {
+  const scale::Rates rates;
+  scale::Spent spent;
+  scale::SimulatedCommunicator comm(MPI_COMM_WORLD, rates, spent, lzy::ExchangeWay::kAuto);
+  Check(comm.Measure());
+  Json rows = Json::array();
+  for (const auto shape : {lzy::ExchangeShape::kEven, lzy::ExchangeShape::kFew}) {
+    for (const std::uint64_t bytes : settings.at("sizes")) {
+      const std::vector<std::uint64_t> counts = comm.Counts(shape, bytes);
+      Json row = {{"shape", lzy::ExchangeShapeName(shape)}, {"bytes", bytes}, {"auto", lzy::ExchangeWayName(comm.WayFor(counts))}};
+      for (const auto way : lzy::kMeasuredWays) {
+        const auto seconds = comm.Time(way, counts);
+        Check(seconds.status());
+        row[lzy::ExchangeWayName(way)] = *seconds;
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+  if (Rank() == 0) fmt::print("{}\n", Json{{"ranks", Ranks()}, {"exchanges", std::move(rows)}}.dump());
+}
+
 int Run(int argc, char** argv) {
   const std::string what = argc == 3 ? argv[1] : "";
-  if (what != "protect" && what != "restore" && what != "multicast") {
-    throw std::runtime_error("usage: bench_scale protect|restore|multicast SETTINGS");
+  const Json settings = Json::parse(argc == 3 ? argv[2] : "{}");
+  if (what == "protect" || what == "restore") {
+    Rows(settings, what == "restore");
+  } else if (what == "multicast") {
+    Multicast(settings);
+  } else if (what == "exchange") {
+    Exchanges(settings);
+  } else {
+    throw std::runtime_error("usage: bench_scale protect|restore|multicast|exchange SETTINGS");
   }
-  const Json settings = Json::parse(argv[2]);
-  what == "multicast" ? Multicast(settings) : Rows(settings, what == "restore");
   return 0;
 }
 

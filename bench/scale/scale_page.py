@@ -28,6 +28,11 @@ WEAK_RANKS = (16, 32, 64, 256, 1024, 4096)
 WEAK = [(what, group, "200G", "nvme", "today") for what in ("protect", "restore") for group in (8, 16, 32)]
 WEAK += [("protect", 8, "myrinet", disk, "2004") for disk in ("slow", "fast")]
 MOST_OF_2004 = 256
+# Ways of option exchange between nodes, in the order of lzy-info --tuning. An exchange of p ranks takes p² messages, of which a
+# simulator makes some 10,000 a second.
+EXCHANGE_WAYS = ("mpi", "pairwise", "ring")
+EXCHANGE_RANKS = (16, 64, 128)
+EXCHANGE_SIZES = [4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 8 << 20, 32 << 20]
 BESIDE = {4: (), 16: (8,), 32: (8, 16), 64: (8, 16, 32), 128: (8, 16, 32, 64)}  # groups beside one of all ranks
 
 
@@ -61,10 +66,37 @@ def ways(simulator):
     rows = []
     for ranks, group in ((16, 16), (16, 8)):
         at = ("fast-ethernet", "2004", "2004", ranks)
-        found = [simulator.rows(*at, "restore", group, (ranks - 1) * PAPER_BLOCK, way=way) for way in (1, 0)]
+        found = [simulator.rows(*at, "restore", group, (ranks - 1) * PAPER_BLOCK, way=way) for way in ("pairwise", "auto")]
         rows.append([ranks, group, *(seconds(f["seconds"]) for f in found),
                      f"{found[0]['seconds'] / found[1]['seconds']:.1f}"])
-    return table(["devices", "group", "restore in pairs", "restore as chosen (ring)", "times"], rows)
+    return table(["devices", "group", "restore in pairs", "restore as lzy chooses", "times"], rows)
+
+
+def exchanges(simulator, most):
+    """(table of the ways of one exchange, how much slower than the best way the chosen one is at most)"""
+    rows, worst = [], 0
+    for network in ("fast-ethernet", "200G"):
+        for ranks in (ranks for ranks in EXCHANGE_RANKS if ranks <= most):
+            for found in simulator.run(network, ranks, "exchange", sizes=EXCHANGE_SIZES)["exchanges"]:
+                ratio = found[found["auto"]] / min(found[way] for way in EXCHANGE_WAYS)
+                worst = max(worst, ratio)
+                rows.append([network, ranks, found["shape"], f"{found['bytes'] >> 10} KiB",
+                             *(f"{found[way] * 1e6:.4g}" for way in EXCHANGE_WAYS), found["auto"], f"{ratio:.2f}"])
+    return table(["network", "ranks", "shape", "bytes of a rank", *EXCHANGE_WAYS, "auto", "÷ best"], rows), worst
+
+
+def ways_of_groups(simulator, most):
+    """(table of all rows of a set by each way, at as many ranks as are simulated; how much slower than the best way auto is)"""
+    rows, worst = [], 0
+    for network in ("fast-ethernet", "200G"):
+        for what in ("protect", "restore"):
+            for group in (8, 16, 32):
+                found = {way: simulator.rows(network, "nvme", "today", most, what, group, WEAK_DATA, way=way)["seconds"]
+                         for way in (*EXCHANGE_WAYS, "auto")}
+                ratio = found["auto"] / min(found[way] for way in EXCHANGE_WAYS)
+                worst = max(worst, ratio)
+                rows.append([network, what, group, *(f"{found[way] * 1e3:.4g}" for way in (*EXCHANGE_WAYS, "auto")), f"{ratio:.3f}"])
+    return table(["network", "", "group", *(f"{way}, ms" for way in (*EXCHANGE_WAYS, "auto")), "÷ best"], rows), worst
 
 
 def weak(simulator, most):
@@ -126,12 +158,18 @@ def page(simulator, most):
     weak_table, weak_plot, worst = weak(simulator, most)
     reached = f"At 1,024 ranks, a byte takes at most {worst:.4f} times as long as at the fewest ranks (target: 1.1)."
     beside, all_topologies, topology_plot = topologies(simulator)
+    exchange_table, exchange_worst = exchanges(simulator, most)
+    group_table, group_worst = ways_of_groups(simulator, most)
     parts = ["# Scale, by simulation", HEADER, "## Parameters", parameters(),
              "## The Lazy Redundancy paper's table 1", TABLE_ONE,
              "### TCP", table_one(simulator, "fast-ethernet"), "### Myrinet", table_one(simulator, "myrinet"),
              "### Findings", RING, ways(simulator),
              "## Weak scaling", WEAK_TEXT, *([reached] if worst else []), weak_table, "![weak](scale.weak.svg)",
              SPLITS,
+             "## Ways of an exchange", EXCHANGES,
+             f"The way that lzy chooses takes at most {exchange_worst:.2f} times as long as the best one (target: 1.05).", exchange_table,
+             f"All rows of a set on {most:,} ranks, in groups. `auto` takes at most {group_worst:.3f} times as long as the best way.",
+             group_table,
              "## Topologies of multicast", TOPOLOGIES, beside, "![topologies](scale.topologies.svg)", all_topologies,
              "## Limits of the simulation", LIMITS]
     return "\n\n".join(parts) + "\n", {"scale.weak.svg": weak_plot, "scale.topologies.svg": topology_plot}
@@ -148,11 +186,13 @@ thread), the XOR exchanges and the multicast schedules.
 TABLE_ONE = """Seconds. As in the paper, a rank has (p − 1) · 512 KiB of data in a file on its own disk. One block in p is parity, and
 one device is lost. *create* is data ÷ disk speed. Reading, exchange and writing do not overlap. In groups, one device
 of every group is lost. "–": the paper has no such row."""
-RING = """All shares of a lost device go to one rank. All exchanges were made in pairs before. The shares then arrive one after
-another through that rank's link, n − 1 times the size of the device. Unequal parts now go round in a ring
-(`RingExchange`), in which every rank adds its share to what it passes on. In the simulation only: lzy itself now chooses by
-measurements, and uses MPI's reductions before there are any (option `exchange`). Between real processes:
-docs/performance/exchange.md. Seconds:"""
+RING = """All shares of a lost device go to one rank. In pairs, they arrive one after another through that rank's link, n − 1 times the
+size of the device. In a ring (`RingExchange`), every rank adds its share to what it passes on. lzy chooses by what it has measured
+(option `exchange`); here it has measured in the same simulation. Seconds:"""
+EXCHANGES = """Microseconds of one exchange between nodes, from a barrier until the last rank has finished it: *even*, if each rank gets the same
+part of the result, as in most commits, and *few*, if one rank gets everything, as in a restore. *auto* is the way that lzy chooses after a
+measurement of 4 sizes in the same simulation. Arithmetic takes no time. *mpi* is SMPI's version of `MPI_Ireduce_scatter_block` and
+`MPI_Ireduce`, in which each rank sends to each owner: it says nothing about what the MPI library of a real network does."""
 WEAK_TEXT = f"""Each rank has {WEAK_DATA >> 20} MiB. Time is that of the slowest rank, from a barrier until all ranks have agreed on
 the result. Groups are independent, so only two things grow: that agreement, and making the groups (not in the time).
 

@@ -15,11 +15,14 @@
 #include <simgrid/s4u.hpp>
 #include <string>
 
+#include "base/exchange_way.h"
 #include "base/file.h"
 #include "comm/communicator.h"
 #include "transport/mpi_call.h"
 #include "transport/pairwise_exchange.h"
+#include "transport/reduce_exchange.h"
 #include "transport/ring_exchange.h"
+#include "tuning/exchange_tuning.h"
 
 namespace scale {
 
@@ -36,9 +39,6 @@ struct Rates {
 struct Spent {
   double read = 0, compute = 0, exchange = 0, write = 0;
 };
-
-/// How partial parity is added up: as lzy chooses, or always in one way, for comparison.
-enum class Way { kChosen, kPairwise, kRing };
 
 /// Seconds on the simulation's clock.
 inline double Now() {
@@ -110,10 +110,49 @@ class SimulatedFile final : public lzy::File {
 /// for the rest, which lib/comm makes by their nonblocking forms (SMPI's are of p messages each).
 class SimulatedCommunicator final : public lzy::Communicator {
  public:
-  SimulatedCommunicator(MPI_Comm comm, const Rates& rates, Spent& spent, Way way)
+  /// `way`: how partial parity is added up. kAuto: as lzy chooses when it has measured, see Measure().
+  SimulatedCommunicator(MPI_Comm comm, const Rates& rates, Spent& spent, lzy::ExchangeWay way)
       : comm_(comm), rates_(rates), spent_(spent), way_(way) {
     MPI_Comm_rank(comm, &rank_);
     MPI_Comm_size(comm, &size_);
+  }
+  /// Measures all ways for all classes of exchanges, as lzy does after a long commit (mpi/exchange_choice.h), but on the
+  /// simulation's clock, which has no noise: so each once. Collective.
+  lzy::Status Measure() {
+    for (std::size_t i = 0; i < lzy::kExchangeClasses; ++i) {
+      const auto which = lzy::ExchangeClass::At(i);
+      lzy::ExchangeTimes::Ways microseconds{};
+      for (std::size_t w = 0; w < lzy::kMeasuredWays.size(); ++w) {
+        LZY_ASSIGN_OR_RETURN(const double seconds, Time(lzy::kMeasuredWays[w], Counts(which.shape, lzy::kExchangeBytes[which.size])));
+        microseconds[w] = seconds * 1e6;
+      }
+      if (!times_.Set(which, microseconds)) return {lzy::Code::kInternal, "no times that lzy would keep"};
+    }
+    return lzy::Status::Ok();
+  }
+  /// The way that lzy takes.
+  lzy::ExchangeWay WayFor(std::span<const std::uint64_t> counts) const {
+    const lzy::ExchangeStep step = lzy::ExchangeStepOf(counts);
+    return way_ == lzy::ExchangeWay::kAuto ? times_.Pick(step.shape, step.bytes()) : way_;
+  }
+  /// Parts of an exchange to which each rank brings `bytes` for all ranks together.
+  std::vector<std::uint64_t> Counts(lzy::ExchangeShape shape, std::uint64_t bytes) const {
+    const auto ranks = static_cast<std::uint64_t>(size_);
+    const std::uint64_t words = std::max(ranks, bytes / sizeof(std::uint64_t));
+    const bool few = shape == lzy::ExchangeShape::kFew;
+    std::vector<std::uint64_t> counts(ranks, few ? 0 : words / ranks);
+    if (few) counts[0] = words;
+    return counts;
+  }
+  /// Seconds that one exchange takes from a barrier until the last rank has finished it. The arithmetic takes none.
+  lzy::Result<double> Time(lzy::ExchangeWay way, const std::vector<std::uint64_t>& counts) {
+    LZY_RETURN_IF_ERROR(Barrier());
+    double start = Now(), end = 0;
+    MPI_Allreduce(MPI_IN_PLACE, &start, 1, MPI_DOUBLE, MPI_MAX, comm_);
+    LZY_RETURN_IF_ERROR(ExchangeBy(way, counts));
+    const double mine = Now();
+    MPI_Allreduce(&mine, &end, 1, MPI_DOUBLE, MPI_MAX, comm_);
+    return end - start;
   }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -135,23 +174,30 @@ class SimulatedCommunicator final : public lzy::Communicator {
   /// Exchanges words of the pool, whatever `send` and `receive` are: only sizes and times matter. The additions take
   /// time afterwards, not while messages travel.
   lzy::Status ReduceScatterXor(const std::uint64_t*, std::uint64_t*, std::span<const std::uint64_t> counts) override {
-    constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+    const lzy::ExchangeWay way = WayFor(counts);
     const double start = Now();
-    const bool ring = way_ == Way::kRing || (way_ == Way::kChosen && lzy::RingExchange::IsShorter(counts));
-    const lzy::Status status = ring ? Exchange(lzy::RingExchange(comm_, rank_, counts, kMost))
-                                    : Exchange(lzy::PairwiseExchange(comm_, rank_, counts, kMost));
+    const lzy::Status status = ExchangeBy(way, counts);
     spent_.exchange += Now() - start;
     // Which one it was must be known here, because they differ in how much each rank adds.
-    // In pairs, a rank adds up its own part from everybody. In a ring, it adds its share to all that it passes on.
+    // In pairs, and in the reductions of SMPI, a rank adds up its own part from everybody. In a ring, it adds its share to all
+    // that it passes on.
     const std::uint64_t mine = counts[static_cast<std::size_t>(rank_)] * (counts.size() - 1);
     const std::uint64_t passing = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-    const double added = static_cast<double>(ring ? passing : mine) * sizeof(std::uint64_t);
+    const double added = static_cast<double>(way == lzy::ExchangeWay::kRing ? passing : mine) * sizeof(std::uint64_t);
     Pass(added / rates_.add, spent_.compute);
     return status;
   }
 
  private:
   static lzy::Status None() { return {lzy::Code::kInternal, "not simulated"}; }
+
+  /// As MpiCommunicator does.
+  lzy::Status ExchangeBy(lzy::ExchangeWay way, std::span<const std::uint64_t> counts) const {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+    if (way == lzy::ExchangeWay::kMpi) return Exchange(lzy::ReduceExchange(comm_, rank_, counts, kMost));
+    const bool ring = way == lzy::ExchangeWay::kRing && size_ <= lzy::RingExchange::kMostRanks;
+    return ring ? Exchange(lzy::RingExchange(comm_, rank_, counts, kMost)) : Exchange(lzy::PairwiseExchange(comm_, rank_, counts, kMost));
+  }
 
   /// Sends and receives in the same words: SMPI does not copy shared memory, so nothing is overwritten.
   /// Runs one of lzy's exchanges in the pool. Counts its staging memory as held while it runs.
@@ -179,7 +225,8 @@ class SimulatedCommunicator final : public lzy::Communicator {
   int size_ = 0;
   const Rates& rates_;
   Spent& spent_;
-  const Way way_;
+  const lzy::ExchangeWay way_;
+  lzy::ExchangeTimes times_;
 };
 
 }  // namespace scale

@@ -98,8 +98,8 @@ class File {
   /// The POSIX access ACL in the system's own encoding (extended attribute system.posix_acl_access). Empty if the file
   /// has none beyond its mode. With an ACL, the group bits of Stat().mode are the mask of the ACL, not the group's.
   virtual Result<std::vector<std::uint8_t>> AccessAcl() = 0;
-  /// Gives this file the owner, ACL and mode of `like`, without execute and special bits. At no moment can anybody open it
-  /// who has no access to `like`. Setting the owner needs privilege and is best effort. If the group cannot be set or the
+  /// Gives this file the owner, ACL and mode of `like`, without execute and special bits. At no moment can a user without
+  /// access to `like` open this file. Setting the owner needs privilege; a failure to set it is no error. If the group cannot be set or the
   /// ACL cannot be stored, access is narrower than that of `like`, never wider.
   virtual Status CopyAccess(File& like) = 0;
   /// Gives this file a recorded mode (07777) and, if the system allows it, a recorded owner and group. If the group cannot
@@ -121,8 +121,8 @@ class File {
   virtual std::optional<LockHolder> FindLockHolder() { return std::nullopt; }
   /// The path as the caller gave it, for messages. The file may have another name by now.
   virtual const std::string& path() const = 0;
-  /// The system's descriptor, for another process that must read exactly this file. It is closed with this object. -1:
-  /// there is none.
+  /// The system's descriptor, for another process that must read exactly this file; -1 if there is none. This object closes
+  /// it.
   virtual int SystemDescriptor() const { return -1; }
 };
 
@@ -251,12 +251,12 @@ class FileSystem {
 
 /// The operating system's file system. Lives until the process ends; thread-safe.
 FileSystem& PosixFileSystem();
-/// A file system for tools, which root may run in directories where other users create names (docs/design/hooks.md §10,
-/// "Hostile directories"). `named` has the paths that the user named: files, directories, and the directories in which
+/// A file system for tools, because root may run them in directories where other users create names (docs/design/hooks.md
+/// §10, "Hostile directories"). `named` has the paths that the user gave: files, directories, and the directories in which
 /// patterns begin. Thread-safe.
 ///  - Links in `named` are followed, once. Below that no link is followed (kIo), except links to directories that the
 ///    user owns, unless the user is root.
-///  - A directory stays the one that was opened first, even if another one gets its name.
+///  - A path keeps leading to the directory that was opened first, even if another directory gets its name.
 ///  - Root follows another user's link only to something that this other user owns.
 ///  - Root does not write to a file with several names if another user may have made one of them.
 ///  - Outside of the named paths, root opens and changes files only in directories with the same owners.

@@ -2,7 +2,7 @@
 // in file_attributes_posix.cc, operations on names in directory_posix.cc. Both file systems open their files here (Open at
 // the end).
 //
-// Invariants: no call raises SIGXFSZ or blocks on a FIFO, because lzy is a guest in other programs. Every call that a
+// Invariants: no call raises SIGXFSZ or blocks on a FIFO, because lzy runs inside other programs. Every call that a
 // signal can interrupt is repeated.
 
 #include "base/file_posix.h"

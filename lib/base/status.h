@@ -5,6 +5,7 @@
 // may throw std::bad_alloc within lib/; at its edges NoThrow turns that into Code::kNoMemory. Both types are [[nodiscard]].
 // Write `(void)` before a call whose failure does not matter, and say why.
 
+#include <exception>
 #include <new>
 #include <string>
 #include <tuple>
@@ -102,9 +103,9 @@ class [[nodiscard]] Result {
   if (!tmp.ok()) return tmp.status();              \
   lhs = std::move(tmp).value()
 
-/// Thrown by functions that cannot return a Status, for failures as rare as a failed allocation: see merkle/tree.h. Code
-/// that handles std::bad_alloc handles this, too.
-struct StatusError : std::bad_alloc {
+/// Thrown by functions that cannot return a Status, for failures as rare as a failed allocation: see merkle/tree.h. NoThrow
+/// makes it a Status again.
+struct StatusError : std::exception {
   explicit StatusError(Status what_failed) : status(std::move(what_failed)) {}
   const char* what() const noexcept override { return status.message().c_str(); }
   Status status;

@@ -2,9 +2,8 @@
 // The catalogue: what lzy remembers of datasets. Tools note what they found. lzy-scrub asks which datasets were read longest
 // ago, and lzy-status asks for everything (docs/design/repair.md §8, "Portions, scrubs and the catalogue").
 //
-// The catalogue holds no truth that sidecars do not, and the user may delete it at any time. So a caller treats every
-// failure as a warning. Times are nanoseconds since 1970, 0 for "never"; the caller passes the present time. Local: one rank
-// uses it.
+// No verdict depends on the catalogue, and the user may delete it at any time. So a caller treats every failure as a warning.
+// Times are nanoseconds since 1970, 0 for "never"; the caller passes the present time. Local: one rank uses it.
 
 #include <cstdint>
 #include <functional>
@@ -27,7 +26,7 @@ struct CatalogDataset {
   std::string uuid;
   std::string root;
   /// As in reports; or "unreadable": the last attempt to read it failed (exit code 6); or "vanished": data and sidecar are
-  /// gone, and lzy does not know that the user wanted that; or "gone": it does not concern lzy any more.
+  /// gone, and nothing shows that the user wanted this; or "gone": they are gone, and this is no loss.
   std::string state;
   int exit_code = 0;
   std::uint32_t devices = 0, parity = 0, groups = 0, block_size = 0;
@@ -71,14 +70,14 @@ struct CatalogEvent {
   double seconds = 0;      ///< duration of a run
 };
 
-/// What a tool did with a dataset.
+/// An operation of a tool on a dataset.
 struct CatalogNote {
   enum class Read { kNothing, kPart, kWhole };
   std::string tool;
   std::string path;  ///< absolute (CatalogPath)
   std::int64_t now = 0;
-  /// How much was compared with its hashes. If not all of it, damage that is not reported may still exist. For kPart,
-  /// report.portion says which part.
+  /// How much of the data was compared with its hashes. If less than kWhole, there may be damage that is not reported. For
+  /// kPart, report.portion has the part.
   Read read = Read::kWhole;
   bool removed = false;  ///< the sidecars were removed on purpose
   bool unreadable = false;  ///< reading it failed
@@ -107,7 +106,7 @@ struct CatalogLoss {
   std::string why = {};
 };
 
-/// What was new in a note.
+/// The findings of a note that the catalogue did not have.
 struct CatalogNews {
   std::vector<Damage> damage;
   /// Since the last note, the dataset has become beyond repair, or cannot be judged any more.

@@ -23,8 +23,8 @@ struct ScrubLimits {
   std::int64_t now = 0;
   double share = 1;             ///< share of the bytes of all candidates, 0 to 1
   std::int64_t older_than = 0;  ///< only datasets that were last read at least this many nanoseconds ago
-  /// Where to begin: after this share (0 to 1) of the bytes of all candidates. For runs that do not know what earlier runs
-  /// have read (TurnOfDay).
+  /// The run begins after this share (0 to 1) of the bytes of all candidates. For runs that do not know what earlier runs have
+  /// read (TurnOfDay).
   double begin = 0;
 };
 
@@ -42,8 +42,8 @@ std::vector<ScrubStep> PlanScrub(std::span<const ScrubCandidate> candidates, con
 /// The candidate in which this share of all bytes ends, and the share of its own bytes before that place. {0, 0} if there
 /// are no candidates.
 std::pair<std::size_t, double> PlaceOfShare(std::span<const ScrubCandidate> candidates, double share);
-/// Where a run on this day begins if it knows no other runs. Each day begins `share` later than the day before, so daily
-/// runs read everything in 1 / `share` days.
+/// The beginning (ScrubLimits::begin) of a run on this day, if it knows no other runs. Each day begins `share` later than the day
+/// before, so daily runs read everything in 1 / `share` days.
 double TurnOfDay(std::int64_t now, double share);
 
 /// Parses "12%", "12" or "0.5%" to a share from 0 to 1. nullopt if it is not a number from 0 to 100.

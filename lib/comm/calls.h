@@ -16,8 +16,8 @@ namespace lzy {
 
 /// Answers the calls of other ranks on this rank.
 struct CallHandler {
-  /// Fills `answer` from its beginning, and returns the number of bytes. Several threads call it at once. It must not
-  /// communicate and not throw.
+  /// Fills `answer` from its beginning, and returns the number of bytes. Several threads call it at once. It must neither
+  /// communicate nor throw.
   std::function<std::size_t(int from, ByteSpan call, MutableByteSpan answer)> answer;
   unsigned threads = 1;  ///< threads that call `answer`
   /// Size of the buffer `answer`, in bytes. The same on all ranks.

@@ -37,8 +37,8 @@ class Communicator {
 
   /// Returns when all ranks have called it.
   virtual Status Barrier() = 0;
-  /// Replaces `bytes` on every rank by those of rank `root`. Its length on other ranks does not matter. `root` is the same
-  /// on all ranks.
+  /// Replaces `bytes` on every rank by those of rank `root`. The length of `bytes` on the other ranks does not matter. `root`
+  /// is the same on all ranks.
   virtual Status Broadcast(Bytes& bytes, int root) = 0;
   /// Sets the topology of later broadcasts with this rank as the root, here and in communicators that are split off later.
   /// Local: the root sends it to the others with each broadcast. Only MpiCommunicator has several topologies.
@@ -49,8 +49,8 @@ class Communicator {
   virtual void SetExchange(ExchangeWay) {}
   /// Measures the ways of ReduceScatterXor for at most about `seconds`, and uses the fastest from now on, here and in later
   /// communicators of this process with as many ranks and nodes. Does nothing if there is nothing to choose: one node, another
-  /// way than kAuto, or everything is known. Keeps the times for later jobs (tuning/exchange_tuning.h). `seconds` of rank 0
-  /// counts. `again`: also measures what is known, and even if this process has measured before. Collective.
+  /// way than kAuto, or all times are known. Keeps the times for later jobs (tuning/exchange_tuning.h). `seconds` of rank 0
+  /// counts. `again`: measures all ways, also known ones, and even if this process has measured before. Collective.
   virtual Status MeasureExchange(double /*seconds*/, bool /*again*/ = false) { return Status::Ok(); }
   /// The bytes of every rank, by rank, on every rank. Ranks may bring different amounts.
   virtual Result<std::vector<Bytes>> AllGather(ByteSpan mine) = 0;
@@ -81,10 +81,9 @@ std::unique_ptr<Communicator> SelfCommunicator();
 Result<std::vector<std::unique_ptr<Communicator>>> SplitIntoParts(Communicator& comm,
                                                                  std::span<const std::set<int>> parts);
 
-/// The gravest Status of all ranks, the same on every rank; of equally grave ones, that of the lowest rank. Collective. It
-/// makes a failure on one rank stop all ranks at the same place; otherwise the others would wait in the next collective
-/// call. Unless all ranks have the same status, the message begins with "rank R: ". Costs one reduction if all ranks
-/// succeeded.
+/// The gravest Status of all ranks, the same on every rank; of equally grave ones, that of the lowest rank. If one rank
+/// failed, all ranks stop at this place; without Agree, the others would wait in the next collective call. Unless all ranks
+/// have the same status, the message begins with "rank R: ". Costs one reduction if all ranks succeeded. Collective.
 Status Agree(Communicator& comm, const Status& mine);
 
 /// Runs `work`, which must not communicate, and agrees on its status. Use it for all work between two collective calls that

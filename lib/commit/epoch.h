@@ -45,9 +45,10 @@ struct EpochStart {
 /// sidecar, then returns kBusy.
 Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path,
                               const std::string& pattern);
-/// Returns what BeginEpoch would return, if the sidecar was committed for this file, the file was not edited since, and no
-/// intent is set. Then nothing has to be done before the first write. `changed_behind` is true if only the size differs
-/// from the stamp: the file is damaged. Otherwise returns nullopt. Changes nothing and takes no lock.
+/// For callers that want to postpone BeginEpoch to the first write. Returns what BeginEpoch would return now; nullopt if
+/// BeginEpoch must not be postponed: the sidecar was not committed for this file, the file was edited since the commit, or
+/// an intent is set. `changed_behind` of the result is true if only the size differs from the stamp: the file is damaged.
+/// Changes nothing and takes no lock.
 std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const Options& options, const std::string& data_path);
 /// The same for a file that may have been renamed: first gives the sidecar its new name, as BeginEpoch does. Returns
 /// nullopt if this is not possible.
@@ -57,8 +58,8 @@ std::optional<EpochStart> FollowToCleanEpoch(FileSystem& fs, const Options& opti
 /// intent. Waits as BeginEpoch does.
 Status AbandonEpoch(FileSystem& fs, const Options& options, const std::string& data_path, const EpochStart& start);
 /// Call it if the file was renamed from `from` to `to` (in the same directory) during an epoch. `own` are the intents that
-/// this program set on the file. Renames the sidecar with its intent. If a sidecar has the new name already: gives it to
-/// its renamed file, or replaces it if its file is gone. Waits as BeginEpoch does. Succeeds if the sidecar has the new name
+/// this program set on the file. Renames the sidecar with its intent. If another sidecar has the new name, renames it after
+/// its own file, or replaces it if that file is gone. Waits as BeginEpoch does. Succeeds if the sidecar has the new name
 /// already.
 Status FollowRename(FileSystem& fs, const Options& options, const std::string& from, const std::string& to,
                     const std::vector<Intent>& own);

@@ -41,7 +41,7 @@ class FreshSidecar {
         path_(std::move(path)),
         pass_(context) {}
 
-  /// Creates the sidecar file. Touches no file before that.
+  /// Creates the sidecar file. The constructor touches no file.
   Status Begin();
   /// Reads the data, and writes the parity.
   Status Encode();

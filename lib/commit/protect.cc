@@ -684,8 +684,8 @@ Status Protector::KeepForOthers(const std::string& data_path, const std::set<Uui
   if (!old.ok() && old.status().code() != Code::kNotFound && !IsRuined(old.status())) return old.status();
   if (!old.ok() || !old->committed) return Status::Ok();
   const bool of_set = old->kind == DatasetKind::kSet && old->members > 1 && !replaced.contains(old->uuid);
-  // The file was judged by a sidecar of another name, which proves its content. The one of its own name knows what it was
-  // before, and may give that back.
+  // The file was judged by a sidecar of another name, which proves its content. The sidecar of its own name has the hashes and
+  // parity of its former content, and may be needed to restore it.
   const bool unused = shared() && view_.committed && old->uuid != view_.superblock.uuid;
   if (!of_set && !unused && !IsOfAnotherFile(context_.fs, real, *old)) return Status::Ok();
   std::string kept = TemporarySidecarPath(path);

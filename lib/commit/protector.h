@@ -32,8 +32,8 @@ class Protector {
   /// True if nothing was committed because a sidecar of another name was adopted for the file (AdoptShared). Then call
   /// lzy::Protect again.
   bool adopted() const { return adopted_; }
-  /// After Run: there are sidecars to rename, so nothing was done. Call IsRefused of another object; if it returns false, set_looked()
-  /// and Run of a third one commit.
+  /// True if Run committed nothing, because it would first have to rename sidecars and does not know yet whether the commit will
+  /// be refused. Then call IsRefused of a second object. If it returns false, call set_looked() and Run of a third object.
   bool must_look() const { return must_look_; }
   void set_looked() { looked_ = true; }
   /// Instead of Run: true if the commit would be refused; then the report says why. Writes nothing. Collective.
@@ -43,8 +43,8 @@ class Protector {
  protected:
   /// Encodes and commits. The view is open.
   virtual Status Protect() = 0;
-  /// Measures, for at most `seconds`, how parity is best added up between nodes, in each communicator that has added some up.
-  /// Collective.
+  /// Measures the ways of adding up parity between nodes, for at most `seconds`, in each communicator that this commit used for
+  /// it. Collective.
   virtual Status MeasureExchange(double seconds) { return comm_.MeasureExchange(seconds); }
 
   // Properties of the dataset. Local.
@@ -70,7 +70,7 @@ class Protector {
   /// the commit does not read all blocks, the new stamp is racy, too: a difference in the other blocks may be an edit.
   /// Local.
   Status Settle(const FileView& file, FileJob& job) const;
-  /// If the file changed after it was judged, marks all of it as touched.
+  /// If `now` shows that the file changed after it was judged, marks all of it as touched.
   void CheckJudged(const FileView& file, const FileStat& now);
 
   /// Returns kBusy if encoding found `rot` in a file that may have been edited. JudgeExisting read the same blocks as right
@@ -140,7 +140,7 @@ class Protector {
   bool only_access_ = false;
 
  private:
-  // True if it must be known that the commit will not be refused before a sidecar is renamed. Programs and --force are not refused.
+  // True if Run must find out whether the commit will be refused before it renames a sidecar. Programs and --force are never refused.
   bool LooksFirst() const { return !looked_ && !request_.touched && !request_.force && request_.held == nullptr; }
   // The steps of Run. Open, RefuseUnsealed and GatherStats are collective, the others local.
   Status Open();
@@ -180,8 +180,8 @@ class Protector {
   std::vector<std::string> kept_;     // second names made by KeepForOthers
 
   bool adopted_ = false;  // the same on all ranks
-  bool looked_ = false;   // it is known that the commit will not be refused
-  bool must_look_ = false;  // there are sidecars to rename, and it is not known; the same on all ranks after Open
+  bool looked_ = false;   // IsRefused of another object returned false
+  bool must_look_ = false;  // there are sidecars to rename, and the commit may be refused; the same on all ranks after Open
 };
 
 /// Make the object for each kind of dataset. The arguments must outlive the result.

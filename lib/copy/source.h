@@ -1,8 +1,10 @@
 #pragma once
 // The source of a copy: its committed hashes, and reading it. Never writes.
 //
-// copy/copied_file reads every block once, from several threads. If the file is protected, each block is compared with its leaf. A block that differs is read again past the page cache, and rebuilt from parity in memory (repair/heal).
-// Invariant: if Read returns bytes of such a file without an error, they are the committed ones, or lost() lists them.
+// copy/copied_file reads every block once, from several threads. If the file is protected, each block is compared with its
+// leaf. A block that differs is read again past the page cache; if it still differs, it is rebuilt from parity in memory
+// (repair/heal). Invariant: if Read returns bytes of a protected file without an error, they are the committed ones, or lost()
+// lists them.
 
 #include <atomic>
 #include <cstdint>
@@ -27,8 +29,8 @@ struct SourceCommit {
   LZY_FIELDS(superblock, superblock.automatic_block_size, info)
 };
 
-/// The error for a source that is not as committed, although nobody changed it during the copy. `what` is a part of a sentence:
-/// "bytes 0 to 99 differ".
+/// The error for a source that differs from its commit, although nobody changed it during the copy. `what` is a part of a
+/// sentence: "bytes 0 to 99 differ".
 Status MayBeEdited(const std::string& path, const std::string& what);
 
 /// A source of a copy: a file that this process sees (LocalSource), or one that another rank sees (RemoteSource,

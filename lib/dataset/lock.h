@@ -24,9 +24,9 @@ struct EmptySidecar {
 };
 EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank);
 
-/// Locked files of sidecars, by path of the data file. A run that opens its dataset again passes them on (ReleaseLocks). If it
-/// released a lock to take it again, another process could change the dataset in between, and a server may keep the released
-/// lock for a while.
+/// Locked files of sidecars, by path of the data file. If an operation opens its dataset again, it passes them on
+/// (ReleaseLocks) instead of locking anew. Otherwise another process could change the dataset in between, and a server may
+/// keep a released lock for a while.
 using HeldLocks = std::map<std::string, std::shared_ptr<File>>;
 
 /// Creates the sidecar `path` of the file `data`, without a lock. Leaves an existing `path` as it is and succeeds.

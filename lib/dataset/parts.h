@@ -51,7 +51,7 @@ std::vector<MetadataDamage> CheckPart(FileSystem& fs, const SidecarContents& con
 
 /// True if the file `data_path` (without symbolic links), whose sidecar has `contents`, owns the parts that `contents`
 /// names. Only the owner may write to the parts. False if the file and its sidecar are copies of another file and its
-/// sidecar, and if lzy cannot find out.
+/// sidecar. Also false if lzy cannot find out.
 bool OwnsParts(FileSystem& fs, const std::string& data_path, const SidecarContents& contents);
 
 /// Removes parts. Ignores failures: lzy-info --prune finds parts that stay.

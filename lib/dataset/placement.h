@@ -3,7 +3,7 @@
 //
 // Members in one failure domain are lost together. So a lost member goes to a domain and a node without another member of
 // its group, if there is one. OpenSet calls PlaceLost before the lost members are made. No I/O: the decision follows from
-// what the ranks have told each other, so all ranks decide alike.
+// data that all ranks have exchanged, so all ranks decide alike.
 
 #include <cstdint>
 #include <map>
@@ -50,7 +50,7 @@ struct Site {
   LZY_FIELDS(reachable, file_system, room)
 };
 
-/// What all processes have told each other (GatherPlaces). Vectors are indexed by process.
+/// The data of all processes for PlaceLost, the same on all (GatherPlaces). Vectors are indexed by process.
 struct Places {
   std::vector<std::string> nodes;              ///< name of the process's node
   std::vector<std::string> domains;            ///< failure domain of the process; empty vector: only nodes are known
@@ -65,7 +65,7 @@ struct Places {
 ///
 /// Considers only processes that reach the directory of the member. Among equally good ones, takes the process whose rank is
 /// the number of the member (modulo the number of processes), else the first. If no process reaches the directory, takes the
-/// process with the member's number. With kRoom, returns kIo if no node has enough free space, and names the first member
+/// process whose rank is the number of the member. With kRoom, returns kIo if no node has enough free space, and names the first member
 /// that does not fit.
 Result<std::map<std::uint32_t, int>> PlaceLost(Places places, const std::vector<LostMember>& lost, Placing placing);
 

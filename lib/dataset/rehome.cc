@@ -239,8 +239,9 @@ Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std:
   return Moves{ChainTo(fs, directory, data, own), false, options.occupants};
 }
 
-// Locks the sidecars that will get another name: whoever has one of them locked judges a file by it, or commits into it. nullopt: one
-// is busy. What cannot be locked for another reason, for example a ruined one, is renamed all the same.
+// Locks the sidecars that will get another name, because a process that has locked one of them may be judging a file by it, or
+// committing into it. nullopt: a sidecar is busy. A sidecar that cannot be locked for another reason, for example because it is
+// ruined, is renamed nevertheless.
 using Locked = std::vector<std::unique_ptr<Sidecar>>;
 std::optional<Locked> LockAll(FileSystem& fs, const Chain& chain) {
   Locked locked;
@@ -344,7 +345,8 @@ std::vector<Chain> ChainsOf(std::map<std::string, std::string> next) {
   return chains;
 }
 
-// What a look without the lock finds to move. Usually there is nothing, and no other process moves anything: then `settled`.
+// The renames that are needed, as seen without the lock. Usually there are none, and no other process renames sidecars: then
+// `settled` is true.
 struct FirstLook {
   Moves next;
   bool settled = false;

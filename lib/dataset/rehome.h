@@ -5,8 +5,8 @@
 // process writes. Readers find the right sidecar under any name (names/lookup). Writers (BeginEpoch, Protect, repairs) call
 // Rehome before they lock anything: a lock on a sidecar with a wrong name is a lock on the sidecar of another file.
 //
-// No sidecar that belongs to a file is ever overwritten, nor one of a set whose other members may need it, unless a program
-// replaces the set. All functions are local.
+// A sidecar that belongs to a file is never overwritten. Neither is a sidecar of a set whose other members may need it, unless
+// a program replaces the set. All functions are local.
 
 #include <cstdint>
 #include <map>
@@ -51,9 +51,9 @@ Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, const R
 /// As Rehome if there is no sidecar to rename. Otherwise renames nothing, and returns nullopt.
 Result<std::optional<std::string>> HomeIfSettled(FileSystem& fs, const std::string& data_path, const RehomeOptions& options = {});
 
-/// Whether Rehome has a sidecar to rename. kUnsure: nothing now, but another process may be renaming some.
+/// Whether Rehome would rename a sidecar. kUnsure: it would not now, but another process may be renaming sidecars.
 enum class RehomeNeed { kNone, kUnsure, kSome };
-/// Looks what Rehome would do. Takes no lock, and writes nothing.
+/// Finds out what Rehome would do. Takes no lock, and writes nothing.
 Result<RehomeNeed> LookForRehome(FileSystem& fs, const std::string& data_path, const RehomeOptions& options = {});
 
 /// Renames each sidecar of `set` that has the name of another member, in any directory of the set, after its own member. Set

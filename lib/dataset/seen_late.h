@@ -1,8 +1,8 @@
 #pragma once
-// Names that a node sees late. On file systems of several nodes, another node may have renamed a file over a name. For a
-// second or so, this node may still see the old file, or none. Pages of a file may be older than its last write, too. So
-// before lzy reports or writes anything, it looks again for what another rank has just seen (docs/design/commit.md §5,
-// "Pages of several nodes").
+// Names and times that a node sees late. On file systems of several nodes, another node may have renamed a file over a name.
+// For a second or so, this node may still see the old file, or none. Pages of a file may be older than its last write, too.
+// So before lzy reports or writes anything, it repeats the look-up until this node sees the same file as the other rank
+// (docs/design/commit.md §5, "Pages of several nodes").
 
 #include <chrono>
 #include <cstdint>
@@ -48,7 +48,7 @@ class PatienceOf {
  public:
   static constexpr std::chrono::milliseconds kLongest{1600};  // all pauses together: about three seconds
   std::chrono::milliseconds Longest(const std::string& directory);
-  /// Tells how a wait ended.
+  /// Records how a wait ended.
   void Note(const std::string& directory, bool seen_alike);
 
  private:

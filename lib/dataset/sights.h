@@ -2,8 +2,8 @@
 // Finds out which process sees which members of a set, chooses an owner for each member, and gathers the facts by which a
 // process is chosen to make missing members. The first step of OpenSet.
 //
-// Members may be on disks of single nodes, so nothing is known before the ranks have told each other. Functions with a
-// communicator or a context are collective and give all ranks the same result.
+// Members may be on disks of single nodes, so no rank can decide anything before all ranks have exchanged what they see.
+// Functions with a communicator or a context are collective and give all ranks the same result.
 
 #include <cstdint>
 #include <map>
@@ -40,7 +40,7 @@ bool MayBeElsewhere(const MemberNodes& members, const std::set<std::string>& her
 /// True if `nodes` contains `node`. n1 and n1.cluster are the same node, because MPI libraries use either name.
 bool HasNode(const std::set<std::string>& nodes, const std::string& node);
 
-/// Several nodes may have a copy of one member, for example after a node returned that had been replaced. Removes from
+/// Several nodes may have a copy of one member, for example because a node had been replaced and came back. Removes from
 /// `seen` the processes that see an older copy than another process. If all processes see the same members, there is one
 /// file system, and nothing is compared.
 Status DropOldSights(const Context& context, const DatasetRef& ref, std::vector<std::vector<std::uint32_t>>& seen);

@@ -74,20 +74,21 @@ struct FileFacts {
 struct Identity {
   enum class Kind {
     kCommitted,  ///< the committed file, as far as known. Differences are damage or edits
-    kProven,     ///< another sidecar in reach, or this set, proves that it has the content of `name`. Somebody put it here; it is not
-                 ///< damaged
+    kProven,     ///< another sidecar in reach, or another member of this set, proves that it has the committed content of `name`. So
+                 ///< somebody put it here, and it is not damaged
     kAnother,    ///< inode or birth differ, the mtime is the committed one, and most blocks differ
     kRenamed,    ///< the file that was committed as `name`, by inode, size and mtime. It was renamed and is damaged
-    kUnlike,     ///< inode, birth and mtime are the committed ones, but most blocks differ; and the size differs, or births are
-                 ///< unknown. Or inode or birth differ, and also the size, or at least an eighth of the blocks: it may be
-                 ///< another version of the file. A repair writes, and keeps a copy
+    kUnlike,     ///< it may be another version of the file. A repair writes, and keeps a copy. There are two cases. Inode, birth
+                 ///< and mtime are the committed ones, but most blocks differ, and the size differs or births are unknown. Or
+                 ///< inode or birth differ, and the size or at least an eighth of the blocks differ, too
   };
   Kind kind = Kind::kCommitted;
   std::string name;
   bool has_free_sidecar = false;  ///< kProven: the proving sidecar may be used for this file (AdoptByContent)
   bool elsewhere = false;         ///< kProven: the proving sidecar is in another directory of the command, and not of this set
-  /// kAnother, kUnlike: the mtime is the committed one, cut to whole seconds. A tool put the file back, and it was damaged then.
-  /// kAnother: unless RecognizeRot finds that it is an edit.
+  /// kAnother, kUnlike: the mtime is the committed one, cut to whole seconds. So a tool put the file back from a backup, and the
+  /// differences are damage. With kAnother, this is so only if most of the content is as committed (RecognizeRot); otherwise
+  /// the file was edited.
   bool whole_seconds = false;
   bool Is(Kind one) const { return kind == one; }
   /// True if it is another file than the committed one. Without --force, nothing writes to it or commits it.
@@ -119,7 +120,7 @@ struct FileView : FileFacts {
   std::string written_on;  ///< member: its node, if known
   Stamp stamp;  ///< as committed
   std::int64_t commit_clock_ns = 0;
-  /// The commit of the sidecar when it was opened, also if it is unusable. Zeros: it could not be loaded.
+  /// The commit of the sidecar at the time when it was opened, also if the sidecar is unusable. Zeros: it could not be loaded.
   struct Commit {
     Uuid uuid{};
     std::uint64_t generation = 0;
@@ -183,7 +184,7 @@ struct DatasetView {
   std::vector<std::string> needed_nodes;
   std::uint32_t written_on = 0;  ///< set: number of nodes on which it was written; 0: not recorded
   std::vector<std::uint32_t> unknown_ranks;  ///< members of groups of which no sidecar is left
-  bool unknown_elsewhere = false;  ///< those of them without a file may be on nodes without a process
+  bool unknown_elsewhere = false;  ///< unknown_ranks without a file may be on nodes without a process
   /// True if members of the set may be on nodes without a process. Then nothing is written.
   bool IsPartial() const;
   /// The file of member `rank`, one of unknown_ranks; null if it does not exist.

@@ -57,8 +57,8 @@ struct CaptureSetup {
   bool only_held = false;
   /// Data that are not captured are kept byte by byte in the memory of `hold`, to be compared with the storage (written()).
   bool compare = false;
-  /// A write that has returned is in the file, so a later write comes after it. If false, blocks that are written twice are
-  /// missed, because their order is not known. They are compared all the same, because MPI says that the later one counts.
+  /// True: when a write returns, its bytes are in the file, so later writes come after it. False: this is not certain, so
+  /// blocks that are written twice are missed. They are compared nevertheless, because in MPI the later write counts.
   bool in_order = true;
   std::shared_ptr<const LeafKey> key = nullptr;  ///< makes the leaves of a sealed dataset, or null
 };
@@ -83,7 +83,7 @@ class Capture {
   /// Call it before the file is cut to `size` bytes, or extended to them. Forgets what this process wrote at or behind
   /// `size`; these blocks may be captured again. No write of this process may be under way.
   void Cut(std::uint64_t size) noexcept;
-  /// Records that [begin, end) was written, or may be written until the commit. Its blocks are missed. `why`: the reason
+  /// Records that `bytes` were written, or may be written until the commit. Their blocks are missed. `why`: the reason
   /// why these bytes cannot be compared.
   void Miss(Interval bytes, Uncompared why = Uncompared::kUnseen) noexcept;
   /// The same for the whole file. Frees what was kept, except the memory of sums.
@@ -92,8 +92,8 @@ class Capture {
   /// are still kept for the comparison.
   void Distrust() noexcept;
 
-  /// The end of what this process wrote in this epoch, as far as it was taken and not cut; 0: nothing. The largest number
-  /// if something behind byte `from` of the file was missed. Call it before Finish.
+  /// The end of the bytes that this process wrote in this epoch, without bytes that were cut off; 0 if there are none.
+  /// kEverythingBehind if bytes behind byte `from` of the file were missed. Call it before Finish.
   std::uint64_t EndOfKnown(std::uint64_t from) const {
     const std::lock_guard lock(mutex_);
     if (from >= end_) return end_;

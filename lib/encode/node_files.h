@@ -26,14 +26,14 @@ struct OpenedFile {
 };
 /// The description of an open file. Local.
 Result<OpenedFile> DescribeFile(File& file);
-/// Opens the file that `told` describes. Any error means that this rank cannot see it. kInternal: the path means another
-/// file here. Local.
+/// Opens the file that `told` describes. Any error means that this rank cannot see the file. kInternal: the path leads to
+/// another file on this rank. Local.
 Result<std::unique_ptr<File>> OpenTheSame(const OpenedFile& told, FileSystem& fs, OpenMode mode);
 
 /// Each rank makes a list of its records (`tell`), and calls `take` for each record of the other ranks, by rank. True on
 /// all ranks if all of them run on one node (ThisNode) and no call of `tell` or `take` failed on any rank. Otherwise false
-/// on all ranks: this is no failure, but a reason to exchange blocks. An error is one of the communication. The caller
-/// closes files that were opened meanwhile. Told: a struct with LZY_FIELDS. Collective.
+/// on all ranks: this is no failure, but a reason to exchange blocks. Then the caller closes the files that `take` opened.
+/// Returns an error only if communication failed. Told: a struct with LZY_FIELDS. Collective.
 template <class Told>
 Result<bool> ShareOnNode(Communicator& comm, const std::function<Status(std::vector<Told>&)>& tell,
                          const std::function<Status(const Told&)>& take) {

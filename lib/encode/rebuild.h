@@ -16,8 +16,8 @@
 
 namespace lzy {
 
-/// This rank's part of the rows of a shared file. Parts are contiguous, so each rank reads long stretches. They are
-/// disjoint, and differ by one row at most. `runs` must be the same on all ranks. Local.
+/// This rank's part of the rows of a shared file. Parts are contiguous, so each rank reads long ranges. They are
+/// disjoint, and their sizes differ by one row at most. `runs` must be the same on all ranks. Local.
 std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm);
 
 /// Files and parity regions as they were committed: data by file of the layout, parity by region. A stream without a

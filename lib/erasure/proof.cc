@@ -128,7 +128,7 @@ class Proof {
   std::vector<const std::uint8_t*> inputs_;
   std::vector<std::uint8_t*> outputs_;
   std::vector<std::uint32_t> which_;
-  // By target: what the sources that count come to, alone and added to what was there.
+  // By target: the expected sum of the sources that count, alone and added to the previous content of the target.
   std::vector<std::array<Period, 2>> expected_;
 };
 

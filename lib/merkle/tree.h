@@ -52,7 +52,7 @@ class TreePages {
   /// Reads page `page` of `level` from the first place that may have it (`attempt` 0), or from a further one. If the place
   /// cannot be read, the content of `to` is undefined, because the tree checks it. False: there are no more places.
   virtual bool Read(std::size_t level, std::uint64_t page, std::size_t attempt, std::span<Hash> to) = 0;
-  /// True if the page is known to be lost. Its hashes are zero then, and are not checked.
+  /// True if it is known that the page is lost. Then its hashes are zero, and are not checked.
   virtual bool IsLost(std::size_t level, std::uint64_t page) const = 0;
   /// The error if no place has a page any more.
   virtual Status Gone() const = 0;

@@ -24,7 +24,10 @@ double Now() {
 
 ExchangePlan PlanFor(const KnownExchange& known) {
   ExchangePlan plan;
-  for (std::size_t i = 0; i < kExchangeClasses; ++i) plan.ways[i] = known.times.Pick(ExchangeClass::At(i));
+  for (std::size_t i = 0; i < kExchangeSteps; ++i) {
+    const auto step = ExchangeStep::At(i);
+    plan.ways[i] = known.times.Pick(step.shape, step.bytes());
+  }
   plan.done = known.done;
   return plan;
 }
@@ -113,7 +116,7 @@ Status MeasureClass(Communicator& comm, ExchangeClass which, const RunWay& run, 
 
 // Other numbers can only come from a rank with a fault: all ranks got the same.
 ExchangeWay ExchangePlan::WayFor(std::span<const std::uint64_t> counts) const {
-  const ExchangeWay way = ways[ExchangeClassOf(counts).index()];
+  const ExchangeWay way = ways[ExchangeStepOf(counts).index()];
   return way == ExchangeWay::kPairwise || way == ExchangeWay::kRing ? way : ExchangeWay::kMpi;
 }
 

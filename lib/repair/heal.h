@@ -1,5 +1,5 @@
 #pragma once
-// Gives single blocks of a protected file back as they were committed, for option verify-reads (docs/design/repair.md §9
+// Returns the committed contents of single blocks of a protected file, for option verify-reads (docs/design/repair.md §9
 // "Verified reads").
 //
 // romio_hooks/disk/read_check calls HealBlocks with blocks that a read returned and that do not have their leaf. The checks

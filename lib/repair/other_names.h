@@ -18,9 +18,10 @@ struct Written {
   const Tree& leaves;             ///< of the committed content
 };
 
-/// A sidecar that was committed for another name of the file `data_path`, with other content than `written`, beside it or in reach
-/// (names/content_match). Its path; empty if there is none. A sidecar whose hashes cannot be compared counts as one, such as one
-/// with other blocks or another key. `stat`: that of the file. Local.
+/// Looks for a sidecar that was committed for another name (hard link) of the file `data_path`, with other content than
+/// `written`. Searches the directory of the file, and the directories in reach (names/content_match). Returns the path of the
+/// sidecar; empty if there is none. A sidecar whose hashes cannot be compared (another block size, another key) counts as one
+/// with other content. `stat`: the stat of the file. Local.
 std::string SidecarThatDiffers(FileSystem& fs, const std::string& data_path, const FileStat& stat, const Written& written);
 
 }  // namespace lzy

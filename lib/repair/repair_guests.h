@@ -3,9 +3,9 @@
 // cache, and no block travels between ranks. Only Repairer uses this, after it has opened the outputs and before it rebuilds
 // rows.
 //
-// Each rank tells the others which files it has open (path, file system, inode, trees), and they open the same files. This works
-// only if all ranks see the same files and have memory for the trees. If one rank cannot open the files, no rank works in
-// this way.
+// Each rank sends a description of the files that it has open (path, file system, inode, trees), and the others open the same
+// files. This works only if all ranks see the same files and have memory for the trees. If one rank cannot open the files, no
+// rank works in this way.
 
 #include <memory>
 #include <optional>

@@ -34,8 +34,8 @@ struct FileRepair {
   std::unique_ptr<File> new_data;
   std::unique_ptr<Sidecar> new_sidecar;
   std::string differs;      // the sidecar of another name of the file, which needs other content (SidecarThatDiffers)
-  bool of_another = false;  // it has the sidecar of another dataset, which proves its content: it came here by a rename
-  bool sets_aside = false;  // another sidecar has the name of the new one, and gets a temporary name
+  bool of_another = false;  // a sidecar of another dataset proves the present content of the file: it came here by a rename
+  bool sets_aside = false;  // another sidecar has the name of the new sidecar, and gets a temporary name
   std::unique_ptr<File> own_handle;  // shared file: this rank's handle for writing parity
   RepairOutputs own;  // the outputs, if this rank has the file open itself
   RepairOutputs* out = &own;
@@ -117,10 +117,12 @@ class Repairer {
 
   /// Fills in FileRepair::differs and of_another, from the sidecars of other files and datasets. Collective.
   Status AskOtherSidecars(Ensemble& ensemble, std::size_t e);
-  /// True if the name of the file must lead to a copy before blocks are written (MakeOwn): if the sidecar of another name of the
-  /// file needs other content (FileRepair::differs). With force: if another dataset committed its present content, if it was edited and
-  /// the user named only a directory, or if other names lead to it. Without force: if somebody may have put it there (MayBeWanted), or if it has no sidecar and would be cut. The
-  /// same on all ranks of a shared file.
+  /// True if blocks must be written into a copy of the file (MakeOwn), because the present content must be kept under another
+  /// name. The same on all ranks of a shared file. The reasons:
+  ///  - a sidecar of another name of the file was committed with other content than the repair writes (FileRepair::differs);
+  ///  - with force: another dataset committed the present content; or it was edited, and the user named only a directory; or it
+  ///    is another file with several names;
+  ///  - without force: somebody may have put the file there on purpose (MayBeWanted); or the file has no sidecar and would be cut.
   bool NeedsOwn(const FileView& file, const FileRepair& repair) const;
   /// Gives the name of the file to a copy of it. The original stays under its other names, or is kept under a new name.
   Status MakeOwn(FileView& file, FileRepair& repair);

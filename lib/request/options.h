@@ -94,7 +94,7 @@ std::string HintName(const std::string& name);
 Status SetOption(Options& options, const std::string& name, const std::string& value, const std::string& spelled = "");
 /// The text with which SetOption would set this value: "on", "64K", "a:b"; empty for an empty list or name.
 std::string OptionText(const Options& options, const std::string& name);
-/// The two patterns of an item of option drain, which is as CheckOptions accepts it.
+/// The two patterns of an item of option drain. Precondition: CheckOptions accepts the item.
 std::pair<std::string, std::string> DrainPatterns(const std::string& item);
 /// Checks values against each other (parity < group, stripe a power-of-two multiple of block-size, ...), and refuses values
 /// that this version does not support.

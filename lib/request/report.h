@@ -62,7 +62,7 @@ inline bool IsEdit(DamageCause cause) {
   return cause == DamageCause::kStale || cause == DamageCause::kAtRisk;
 }
 
-/// A range of bytes that is not as committed. Neighbouring blocks with the same fields are one entry (MergeDamage).
+/// A range of bytes that differs from the commit. Neighbouring blocks with the same fields are one entry (MergeDamage).
 struct Damage {
   std::string path = {};  ///< the file of offset and length (the data file; for parity and metadata the sidecar)
   std::uint32_t device = 0;
@@ -183,9 +183,9 @@ struct DatasetReport {
   std::vector<Unchecked> unchecked;
   /// Some rows have more edited blocks than parity can rebuild, so a repair cannot undo the edits.
   bool cannot_undo = false;
-  /// A file differs, and is not the committed file: it has another inode or birth, or the committed content of a file in
-  /// another directory. It is neither repaired nor committed without `force`. Also true if a shared file has the sidecar of
-  /// a member of a set.
+  /// A file differs from its commit, and is another file than the committed one: it has another inode or birth, or the
+  /// committed content of a file in another directory. It is neither repaired nor committed without `force`. Also true if a
+  /// shared file has the sidecar of a member of a set.
   bool another = false;
   /// A file has the committed content of another file.
   bool holds_another = false;

@@ -60,7 +60,8 @@ Status Fill(File& from, const FileStat& stat, File& to) {
   return to.Sync();
 }
 
-// The name of new sidecars. Whoever makes one has the lock, so a file of this name is a leftover.
+// Makes the file under the name of new sidecars. Only a process with the lock makes such a file, and this process has the lock.
+// So an existing file of this name is a leftover.
 Result<std::unique_ptr<File>> OpenCopy(FileSystem& fs, const std::string& path) {
   if (Status removed = fs.Remove(path); !removed.ok() && removed.code() != Code::kNotFound) return removed;
   return fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);

@@ -78,7 +78,7 @@ class Sidecar {
   /// key. kCorrupt: it was changed after sealing, or leaves are unknown, so the seal proves nothing.
   Status Unseal(std::shared_ptr<const LeafKey> key);
 
-  /// Destroys the sidecar but keeps its file open, and so keeps the lock.
+  /// Destroys the sidecar, and returns its file, which stays open and locked.
   static std::shared_ptr<File> ReleaseFile(std::unique_ptr<Sidecar> sidecar) { return std::move(sidecar->file_); }
 
   /// Creates the file `path`, and replaces a leftover. Reserves room for parity and for metadata as large as those of
@@ -96,7 +96,7 @@ class Sidecar {
   /// sidecar is lost. Do not write with this object.
   void StandIn();
 
-  /// Where a file of its own can be made, see Separate. Load(fs, …) does it.
+  /// Sets the file system in which Separate can make a copy of the file. Load(fs, …) calls it.
   void MayReplaceFileIn(FileSystem& fs) { fs_ = &fs; }
   /// If several names lead to the file, such as in a snapshot by `cp -al`: gives this name a copy, with the lock, which this
   /// object then uses instead. All methods that write do this first. Call it before you write to file(), and before other

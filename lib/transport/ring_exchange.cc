@@ -31,16 +31,6 @@ RingExchange::RingExchange(MPI_Comm comm, int rank, std::span<const std::uint64_
   piece_ = std::min(PieceOf(counts), std::max<std::uint64_t>(1, max_transfer / sizeof(std::uint64_t)));
 }
 
-bool RingExchange::IsShorter(std::span<const std::uint64_t> counts) {
-  // Between two ranks nothing can be saved. For more than 255, Run has too few slots.
-  if (counts.size() < 3 || counts.size() > kMostRanks) return false;
-  const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
-  const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-  const std::uint64_t on_its_way = (counts.size() - 2) * PieceOf(counts);
-  // In pairs, the busiest link carries the longest part n - 1 times.
-  return 4 * (counts.size() - 1) * longest > 5 * (all + on_its_way);
-}
-
 /// One rank's side of a call of Run. A part goes round in pieces. With L the number of parts that are not empty, piece w
 /// makes hop h, to the rank h + 1 after its owner, at time w·L + h (counted in hops). All ranks work in the order of these
 /// times, so both sides of a link have its messages in the same order, and one tag is enough.

@@ -25,12 +25,6 @@ class RingExchange {
   /// As PairwiseExchange. Precondition: 2 to kMostRanks ranks. With more, ranks could wait for each other forever (see Run).
   RingExchange(MPI_Comm comm, int rank, std::span<const std::uint64_t> counts, std::uint64_t max_transfer);
 
-  /// True if the busiest link carries less than 4/5 of its load in pairs. That is so if few ranks get most of the result.
-  /// Considers that the first piece must go all the way round. False for less than 3 or more than 255 ranks. The same on
-  /// all ranks; local. Use it only for ranks on several nodes. On one node there are no links, and a piece that waits for
-  /// each rank in turn costs more than is saved.
-  static bool IsShorter(std::span<const std::uint64_t> counts);
-
   /// 64-bit words of memory that Run needs; the same on all ranks, and at most 16 MiB.
   std::uint64_t StagingWords() const { return kSlots * piece_; }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -67,17 +68,24 @@ Memory& MemoryOfProcess() {
 
 }  // namespace
 
+std::uint64_t ExchangeStep::bytes() const {
+  const std::uint64_t octave = kExchangeBytes.front() << (size / 4);
+  // From a quarter of the way to the next power of two to the next quarter; half of that is the middle.
+  return octave + (2 * (size % 4) + 1) * octave / 8;
+}
+
 // The result is uneven if one rank gets more than twice its share.
-ExchangeClass ExchangeClassOf(std::span<const std::uint64_t> counts) {
+ExchangeStep ExchangeStepOf(std::span<const std::uint64_t> counts) {
   const std::uint64_t words = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const std::uint64_t longest = counts.empty() ? 0 : *std::ranges::max_element(counts);
-  ExchangeClass out;
+  ExchangeStep out;
   out.shape = counts.size() > 2 && longest > 2 * (words / counts.size() + 1) ? ExchangeShape::kFew : ExchangeShape::kEven;
-  const auto bytes = static_cast<double>(words) * sizeof(std::uint64_t);
-  while (out.size + 1 < kExchangeBytes.size() &&
-         bytes * bytes > static_cast<double>(kExchangeBytes[out.size]) * static_cast<double>(kExchangeBytes[out.size + 1])) {
-    ++out.size;
-  }
+  constexpr std::uint64_t kLeast = kExchangeBytes.front() / sizeof(std::uint64_t);
+  constexpr std::uint64_t kMost = kExchangeBytes.back() / sizeof(std::uint64_t);
+  const std::uint64_t bounded = std::clamp(words, kLeast, kMost);
+  const auto octave = static_cast<std::size_t>(std::bit_width(bounded) - std::bit_width(kLeast));
+  const std::uint64_t quarters = bounded / ((kLeast << octave) / 4);  // 4 to 7
+  out.size = 4 * octave + static_cast<std::size_t>(quarters - 4);
   return out;
 }
 
@@ -101,15 +109,27 @@ bool ExchangeTimes::empty() const {
   return std::ranges::none_of(times_, [](const Ways& ways) { return ways[0] > 0; });
 }
 
-ExchangeWay ExchangeTimes::Pick(ExchangeClass which) const {
-  while (!measured(which)) {
-    if (which.size == 0) return kMeasuredWays[0];
-    --which.size;
+ExchangeWay ExchangeTimes::Pick(ExchangeShape shape, std::uint64_t bytes) const {
+  std::optional<ExchangeClass> below, above;
+  for (std::size_t size = 0; size < kExchangeBytes.size(); ++size) {
+    const ExchangeClass which{shape, size};
+    if (!measured(which)) continue;
+    if (kExchangeBytes[size] <= bytes || size == 0) {
+      below = which;
+    } else if (!above) {
+      above = which;
+    }
   }
-  const Ways& ways = times_[which.index()];
-  const auto best = std::ranges::min_element(ways);
-  const bool better = ways[0] > kWorthChangingTo * *best;
-  return kMeasuredWays[better ? static_cast<std::size_t>(best - ways.begin()) : 0];
+  if (!below) return kMeasuredWays[0];
+  Ways times = microseconds(*below);
+  if (above && bytes > kExchangeBytes[below->size]) {
+    const auto least = static_cast<double>(kExchangeBytes[below->size]), most = static_cast<double>(kExchangeBytes[above->size]);
+    const double share = (static_cast<double>(bytes) - least) / (most - least);
+    for (std::size_t w = 0; w < times.size(); ++w) times[w] += share * (microseconds(*above)[w] - times[w]);
+  }
+  const auto best = std::ranges::min_element(times);
+  const bool better = times[0] > kWorthChangingTo * *best;
+  return kMeasuredWays[better ? static_cast<std::size_t>(best - times.begin()) : 0];
 }
 
 std::string EncodeExchange(const ExchangePlace& place, const ExchangeTimes& times) {

@@ -1,12 +1,14 @@
 #pragma once
-// Which way of adding up parity is fastest between the nodes of a job (option exchange=auto; docs/performance/exchange.md,
-// "The rule"). The times are measured by lib/mpi, and kept in a file beside that of tuning.h, one for each number of ranks and
-// nodes, MPI library and kind of machine. They change the speed of lzy, never its output.
+// Measured times of the ways of adding up parity between the nodes of a job, and the choice of the fastest (option
+// exchange=auto; docs/performance/exchange.md, "The rule"). lib/mpi measures the times. They are kept in files beside that of
+// tuning.h, one for each number of ranks and nodes, MPI library and kind of machine. They change the speed of lzy, never its
+// output.
 //
 // All ranks of an exchange must go the same way. So only rank 0 of a communicator uses these functions, and broadcasts the
-// ways that it picked. Here is no MPI.
+// ways that it picked. This code does not use MPI.
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,13 +28,13 @@ enum class ExchangeShape : std::uint8_t {
   kFew,   ///< few ranks get most of it, as in most restores
 };
 inline constexpr std::size_t kExchangeShapes = 2;
-/// The measured sizes: bytes that one rank brings to an exchange, for all ranks together. Each also stands for the sizes that
-/// are nearer to it than to the next one; the geometric mean is the border.
+/// The measured sizes: bytes that one rank brings to an exchange, for all ranks together. Between them, times grow evenly with the
+/// bytes.
 inline constexpr std::array<std::uint64_t, 4> kExchangeBytes = {4u << 10, 64u << 10, 1u << 20, 8u << 20};
 /// The ways that are measured; the default first.
 inline constexpr std::array<ExchangeWay, 3> kMeasuredWays = {ExchangeWay::kMpi, ExchangeWay::kPairwise, ExchangeWay::kRing};
 
-/// A class of exchanges for which a way is picked. `size`: index into kExchangeBytes.
+/// A class of exchanges that is measured. `size`: index into kExchangeBytes.
 struct ExchangeClass {
   ExchangeShape shape = ExchangeShape::kEven;
   std::size_t size = 0;
@@ -43,12 +45,24 @@ struct ExchangeClass {
   }
 };
 inline constexpr std::size_t kExchangeClasses = kExchangeShapes * kExchangeBytes.size();
-/// The class of an exchange. `counts`: as in Communicator::ReduceScatterXor.
-ExchangeClass ExchangeClassOf(std::span<const std::uint64_t> counts);
+/// Exchanges that go the same way: those of one shape and of about the same size. There are four steps of size for each factor of
+/// two, from the smallest measured size to the largest; what is smaller or larger belongs to the first or the last.
+struct ExchangeStep {
+  ExchangeShape shape = ExchangeShape::kEven;
+  std::size_t size = 0;
+  std::size_t index() const { return size * kExchangeShapes + static_cast<std::size_t>(shape); }
+  static ExchangeStep At(std::size_t index) { return {static_cast<ExchangeShape>(index % kExchangeShapes), index / kExchangeShapes}; }
+  /// The bytes in its middle, as in kExchangeBytes.
+  std::uint64_t bytes() const;
+};
+inline constexpr std::size_t kExchangeSteps =
+    kExchangeShapes * (4 * (std::bit_width(kExchangeBytes.back()) - std::bit_width(kExchangeBytes.front())) + 1);
+/// The step of an exchange. `counts`: as in Communicator::ReduceScatterXor. Whole numbers only, so it is the same on all ranks.
+ExchangeStep ExchangeStepOf(std::span<const std::uint64_t> counts);
 /// "even", "few".
 const char* ExchangeShapeName(ExchangeShape shape);
 
-/// What the times depend on, apart from the kind of machine.
+/// The conditions of the times, apart from the kind of machine.
 struct ExchangePlace {
   std::string mpi;  ///< the MPI library and its version
   std::uint64_t ranks = 0;
@@ -70,9 +84,10 @@ class ExchangeTimes {
   bool complete() const;
   bool empty() const;
   const Ways& microseconds(ExchangeClass which) const { return times_[which.index()]; }
-  /// The fastest way, but kMpi unless another one is more than 5 % faster. If the class was not measured, that of the next
-  /// smaller size of this shape that was; kMpi if there is none.
-  ExchangeWay Pick(ExchangeClass which) const;
+  /// The fastest way for exchanges of `bytes`, but kMpi unless another one is more than 5 % faster. If `bytes` is more than the
+  /// largest measured size of this shape, the way for that size. kMpi if nothing as small was measured.
+  ExchangeWay Pick(ExchangeShape shape, std::uint64_t bytes) const;
+  ExchangeWay Pick(ExchangeClass which) const { return Pick(which.shape, kExchangeBytes[which.size]); }
 
   friend bool operator==(const ExchangeTimes&, const ExchangeTimes&) = default;
 
@@ -80,7 +95,7 @@ class ExchangeTimes {
   std::array<Ways, kExchangeClasses> times_{};
 };
 
-/// What a file holds.
+/// The contents of a file.
 struct ExchangeTuning {
   ExchangePlace place;
   ExchangeTimes times;
@@ -97,16 +112,18 @@ std::string ExchangeCachePath(const ExchangePlace& place);
 /// All files of this machine that can be read, sorted by ranks and nodes. At most 1000.
 std::vector<ExchangeTuning> ListExchange(FileSystem& fs, const std::string& directory);
 
-/// What this process knows about a place.
+/// The knowledge of this process about a place.
 struct KnownExchange {
   ExchangeTimes times;
   /// This process need not measure here: it has done so, or everything is measured.
   bool done = false;
 };
-/// What is known from memory, or from the file. Failures are ignored without a message. Thread-safe.
+/// Returns the times that this process has in memory, or else those of the file. Failures are ignored without a message.
+/// Thread-safe.
 KnownExchange RecallExchange(const ExchangePlace& place) noexcept;
-/// Remembers that this process has measured, and keeps the times in the file. If there are none, it has not, because a longer commit
-/// may have the time to measure. Failures with the file are ignored without a message. Thread-safe.
+/// Remembers that this process has measured, and keeps the times in the file. If `times` is empty, writes no file, and the process
+/// counts as one that has not measured: a later, longer commit may have the time. Failures with the file are ignored without a
+/// message. Thread-safe.
 void KeepExchange(const ExchangePlace& place, const ExchangeTimes& times) noexcept;
 
 }  // namespace lzy

@@ -40,7 +40,7 @@ class Together {
   /// Answers requests from here on by `answers`, which must outlive Finish. Null: refuses everything, because this
   /// rank has nothing proven.
   void Serve(Answers* answers);
-  /// Tells `rank`, the owner of the bytes, that they could not be proven. Run it before Finish.
+  /// Sends "given up" to `rank`, the owner of bytes that could not be proven. Run it before Finish.
   Task GiveUp(int rank);
   /// The ranks that gave up and reported this to this rank. Complete after Finish.
   const std::vector<int>& gave_up() const { return gave_up_; }

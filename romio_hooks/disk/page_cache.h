@@ -1,5 +1,5 @@
 #pragma once
-// Tells whether data that were just written can be read back from the memory of this machine.
+// Finds out whether data that were just written can be read back from the memory of this machine.
 
 #include <string>
 

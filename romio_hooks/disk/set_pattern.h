@@ -1,5 +1,5 @@
 #pragma once
-// Tells whether a file is a member of a set (docs/reference/tools.md "Paths"). calls/open.cc asks for each pattern of
+// Finds out whether a file is a member of a set (docs/reference/tools.md "Paths"). calls/open.cc asks for each pattern of
 // option set, when a rank opens a file by itself.
 //
 // All ranks must derive the same name of a set, although each sees only its own member. So the result depends only on the

@@ -96,21 +96,6 @@ TEST_F(XorExchangeTest, InARingOfManyPieces) {
   CheckRing(Words(ranks_, 5000), 64);
 }
 
-TEST_F(XorExchangeTest, ARingIsForUnequalParts) {
-  EXPECT_FALSE(RingExchange::IsShorter(Words(8, 1'000'000)));
-  EXPECT_FALSE(RingExchange::IsShorter(Words{1'000'000, 0})) << "two ranks are a pair";
-  EXPECT_FALSE(RingExchange::IsShorter(Words{100, 0, 0, 0, 0, 0, 0, 0})) << "one message from everybody";
-  EXPECT_FALSE(RingExchange::IsShorter(Words(4, 0)));
-  EXPECT_TRUE(RingExchange::IsShorter(Words{0, 0, 1'000'000, 0, 0, 0, 0, 0}));
-  Words few(16, 0);
-  std::fill_n(few.begin(), 4, 131'072);
-  EXPECT_TRUE(RingExchange::IsShorter(few));
-  std::fill_n(few.begin(), 8, 131'072);
-  EXPECT_TRUE(RingExchange::IsShorter(few)) << "half of them";
-  std::fill_n(few.begin(), 13, 131'072);
-  EXPECT_FALSE(RingExchange::IsShorter(few)) << "most of them";
-}
-
 TEST_F(XorExchangeTest, InSharedMemory) {
   if (size_ == 1) GTEST_SKIP() << "nobody to share with";
   for (const std::uint64_t memory : {std::uint64_t{4096}, SharedExchange::kMemory}) {

@@ -78,5 +78,36 @@ class Memory(Layer):
                 self.assertEqual(self.content("f"), good)
 
 
+class Gpu(Layer):
+    """The memory of a real GPU, where a machine has one (hooks_client_gpu.c)."""
+    KINDS = {"host": 2 * HALF, "pinned": 2 * HALF, "managed": 2 * HALF, "device": 0, "reused": HALF}  # bytes that lzy can read, at most
+
+    def act(self, action, name, kind, layer=True, **options):
+        preload = f"LD_PRELOAD={LAYER}:{STAGING}" if layer else f"LD_PRELOAD={STAGING}"
+        return self.run_program(["env", preload, CLIENT, action, name, kind], ranks=1, layer=layer, **options)
+
+    def bare(self, action, name, kind):
+        done = self.act(action, name, kind, layer=False)
+        if done.returncode == 77:
+            self.skipTest(f"{kind}: {done.stdout.strip()}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_is_written_and_read(self):
+        for kind, readable in self.KINDS.items():
+            with self.subTest(kind=kind):
+                self.clear()
+                self.bare("write_gpu", "bare", kind)
+                done = self.act("write_gpu", "f", kind, report="report")
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+                self.assertEqual(self.content("f"), self.content("bare"))
+                [report] = self.reports()
+                self.assertLessEqual(report["bytes_captured"], readable)
+                self.assertGreaterEqual(report["bytes_captured"] + report["bytes_reread"], 2 * HALF)
+                self.assertEqual(self.verify(), 0)
+                self.bare("read_gpu", "f", kind)
+                done = self.act("read_gpu", "f", kind, verify_reads="on")
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+
 if __name__ == "__main__":
     unittest.main()

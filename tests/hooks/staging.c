@@ -1,6 +1,6 @@
 // Preloaded by tests/hooks/memory_test.py: an MPI library that can use memory of devices. Where the processor cannot access a
-// buffer (EFAULT), a read or write goes by way of a buffer of its own. /proc/self/mem stands for the driver of the device:
-// it copies from and to pages that their process may not touch (PROT_NONE). With SANDBOX set, process_vm_readv and its
+// buffer (EFAULT), a read or write goes by way of a buffer of its own. If the program has loaded the driver of a GPU, that copies.
+// Otherwise /proc/self/mem stands for it: it copies from and to pages that their process may not touch (PROT_NONE). With SANDBOX set, process_vm_readv and its
 // counterpart are forbidden, as by seccomp.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,12 +14,31 @@
 typedef ssize_t (*Write)(int, const void*, size_t, off_t);
 typedef ssize_t (*Read)(int, void*, size_t, off_t);
 
+typedef unsigned long long Pointer;
+
+// A function of the driver, if the program has loaded it (hooks_client_gpu.c).
+static void* of_driver(const char* name) {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  return driver != NULL ? dlsym(driver, name) : NULL;
+}
+
+static int copy_from_gpu(void* stage, const void* from, size_t count) {
+  int (*copy)(void*, Pointer, size_t) = (int (*)(void*, Pointer, size_t))of_driver("cuMemcpyDtoH_v2");
+  return copy != NULL && copy(stage, (Pointer)(uintptr_t)from, count) == 0;
+}
+
+static int copy_to_gpu(void* to, const void* stage, size_t count) {
+  int (*copy)(Pointer, const void*, size_t) = (int (*)(Pointer, const void*, size_t))of_driver("cuMemcpyHtoD_v2");
+  return copy != NULL && copy((Pointer)(uintptr_t)to, stage, count) == 0;
+}
+
 static ssize_t write_staged(Write real, int fd, const void* from, size_t count, off_t at) {
   const ssize_t plain = real(fd, from, count, at);
   if (plain >= 0 || errno != EFAULT) return plain;
   void* const stage = malloc(count);
   const int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-  ssize_t done = ((Read)dlsym(RTLD_NEXT, "pread"))(memory, stage, count, (off_t)(uintptr_t)from);
+  ssize_t done = copy_from_gpu(stage, from, count) ? (ssize_t)count
+                                                   : ((Read)dlsym(RTLD_NEXT, "pread"))(memory, stage, count, (off_t)(uintptr_t)from);
   if (done > 0) done = real(fd, stage, (size_t)done, at);
   close(memory);
   free(stage);
@@ -32,7 +51,9 @@ static ssize_t read_staged(Read real, int fd, void* to, size_t count, off_t at) 
   void* const stage = malloc(count);
   const int memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
   ssize_t done = real(fd, stage, count, at);
-  if (done > 0) done = ((Write)dlsym(RTLD_NEXT, "pwrite"))(memory, stage, (size_t)done, (off_t)(uintptr_t)to);
+  if (done > 0 && !copy_to_gpu(to, stage, (size_t)done)) {
+    done = ((Write)dlsym(RTLD_NEXT, "pwrite"))(memory, stage, (size_t)done, (off_t)(uintptr_t)to);
+  }
   close(memory);
   free(stage);
   return done;

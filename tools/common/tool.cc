@@ -722,6 +722,10 @@ int RunTool(const Tool& tool, int argc, char** argv) {
   int exit_code = kExitInternal;
   try {
     exit_code = RunWithin(session, tool, argc, argv);
+  } catch (const StatusError& error) {
+    Put(stderr, fmt::format("{}: {}\n", tool.name, error.what()));
+    exit_code = ExitCodeOf(error.status);
+    session.AbortOthers(exit_code);
   } catch (const std::bad_alloc&) {
     Put(stderr, fmt::format("{}: out of memory\n", tool.name));
     exit_code = kExitNoMemory;

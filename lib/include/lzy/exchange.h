@@ -1,9 +1,10 @@
 #ifndef LZY_EXCHANGE_H
 #define LZY_EXCHANGE_H
 /*
- * lzy/exchange.h: proven messages. The functions send, receive, broadcast and gather as those of MPI, with the same arguments in the
- * same order, but compare received data with the sent data by hashes. Damaged leaves (16 KiB) are found and sent again.
- * If data cannot be proven, both sides get an error. C11 and C++. Link with -llzy. docs/exchange.md describes the protocol.
+ * lzy/exchange.h: proven messages. The functions send, receive, broadcast and gather as those of MPI do, with the same arguments
+ * in the same order. They also compare received data with the sent data by hashes. Damaged parts (leaves of 16 KiB) are found
+ * and sent again. If data cannot be proven, both sides get an error. C11 and C++. Link with -llzy. docs/exchange.md describes the
+ * protocol.
  *
  * Counts are MPI_Count: messages of any size. Datatypes must be committed, and MPI must be able to describe how they were made. Both
  * sides must use types of the same signature, as with MPI, and the same byte order and sizes. Buffers are read and
@@ -14,8 +15,8 @@
  * function. Errors are always returned; the error handler of the communicator is not called.
  *
  * Differences from MPI:
- * - A send is done when the receiver has proven the message (as MPI_Ssend is not done before the receive has begun). So a
- *   program that relies on buffering by MPI waits forever.
+ * - A send is complete only when the receiver has proven the message. (Even MPI_Ssend is complete when the receive has begun.)
+ *   So a program that relies on buffering by MPI waits forever.
  * - Tags go from 0 to a quarter of MPI_TAG_UB.
  * - Messages make progress only in functions of this header; each function moves all messages. Finish messages that other
  *   ranks wait for before a long computation or a blocking call of MPI.
@@ -83,14 +84,15 @@ LZY_API int lzy_bcast(void* buf, MPI_Count count, MPI_Datatype type, int root, M
 LZY_API int lzy_allgather(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                           MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 
-/** For data that have been moved already, by any means: compares the receiver's buffer with the sender's, and
- *  corrects the receiver's. The arguments are those of the call that might have moved the data. Both sides must call. */
+/** For data that the receiver already has, by any means: compares the receiver's buffer with the sender's, and corrects
+ *  the receiver's. The arguments are those of a call that would transfer the data. Both sides must call. */
 LZY_API int lzy_validate_send(const void* buf, MPI_Count count, MPI_Datatype type, int dest, int tag, MPI_Comm comm);
 LZY_API int lzy_validate_recv(void* buf, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                               MPI_Status* status);
-/** Corrects the buffers of all other ranks to that of the root. */
+/** Compares the buffers of all ranks with that of the root, and corrects them. */
 LZY_API int lzy_validate_bcast(void* buf, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm);
-/** Corrects each block of `recvbuf` to the send buffer of its rank; with MPI_IN_PLACE, to the block of the rank itself. */
+/** Compares each block of `recvbuf` with the send buffer of its rank (with MPI_IN_PLACE, with that rank's own block), and
+ *  corrects it. */
 LZY_API int lzy_validate_allgather(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                                    MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 
