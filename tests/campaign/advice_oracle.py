@@ -257,8 +257,10 @@ class Oracle:
             # A file that has the name of another one is stale when that one has its own file again.
             content = self.scene.files.get(path)
             moved = state == "stale" and content is not None and content != self.world.committed.get(path)
-            # The same for what is left of another one, damaged: a commit of that name sets its sidecar aside, and it is known by it.
-            moved = moved or (state == "unprotected" and was == "stale" and content not in self.world.true)
+            # The same for a file of which the sidecar of another one tells what it is.
+            moved = moved or (state == "unprotected" and was == "stale" and content != self.world.committed.get(path))
+            # An older set was wanted back, and the newer one of its name is in a directory of its own.
+            moved = moved or any(words[0] == "mkdir" for words in moves_of(command))
             if not said and was and GRAVITY[state] > GRAVITY[was] and not moved and path not in told:
                 raise Broken("worse", f"{path} was {was}, and is {state} after: {done.command} [{done.code}]")
         self.states = states

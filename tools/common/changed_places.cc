@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -62,6 +63,13 @@ bool IsRightWhereItIs(FileSystem& fs, const std::string& path, const std::string
   return false;
 }
 
+// True if the file `path` has the content, or most of it, that the sidecar of `other` committed. Else it is new, or of a third file.
+bool MayHaveBeen(FileSystem& fs, const std::string& path, const std::string& other, const LeafKey* key) {
+  const auto sidecar = SidecarPath(other);
+  const auto loaded = sidecar.ok() ? Sidecar::Load(fs, *sidecar, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(sidecar.status());
+  return loaded.ok() && (*loaded)->committed() && IsMostlyAs(fs, path, **loaded, key);
+}
+
 // The files of the report that were edited or replaced, by the times or the content.
 std::set<std::string> EditedFiles(const DatasetReport& report) {
   std::set<std::string> files;
@@ -104,15 +112,27 @@ std::string ChangedPlacesText(FileSystem& fs, const DatasetReport& report, const
     if (!there.ok() || there->type != FileStat::Type::kRegular) continue;  // the report on that file tells of it
     if (IsRightWhereItIs(fs, home, origin->sidecar, key)) continue;
     used.insert({here, home});
+    const auto add = [&](const std::string& from, const std::string& to) {
+      command += fmt::format("{}mv -n {} {}", command.empty() ? "" : " && ", ShellQuote(shown(from)), ShellQuote(shown(to)));
+    };
+    const std::string comma = files.empty() ? "" : ", ";
+    if (!MayHaveBeen(fs, home, here, key)) {
+      const std::string away = FreeName(fs, home);
+      files += fmt::format("{}{} holds what {} was", comma, Printable(shown(here)), Printable(shown(home)));
+      add(home, away);
+      add(here, home);
+      continue;
+    }
     // The same in the reports on both.
     const auto& [one, other] = std::minmax(here, home);
-    const std::string away = ShellQuote(shown(FreeName(fs, one)));
-    files += fmt::format("{}{} and {}", files.empty() ? "" : ", ", Printable(shown(one)), Printable(shown(other)));
-    command += fmt::format("{0}mv -n {1} {2} && mv -n {3} {1} && mv -n {2} {3}", command.empty() ? "" : " && ", ShellQuote(shown(one)), away,
-                           ShellQuote(shown(other)));
+    const std::string away = FreeName(fs, one);
+    files += fmt::format("{}{} and {} changed places", comma, Printable(shown(one)), Printable(shown(other)));
+    add(one, away);
+    add(other, one);
+    add(away, other);
   }
   if (command.empty()) return "";
-  return fmt::format("  {} changed places; if that was a mistake, change them back: {}\n", files, command);
+  return fmt::format("  {}; if that was a mistake, give the files their names back: {}\n", files, command);
 }
 
 }  // namespace lzy

@@ -13,8 +13,9 @@
 namespace lzy {
 
 /// A line for a stale dataset, or one beyond repair, with files that have the content of others, or most of it: the names of both, and the
-/// command that gives them their names back. It overwrites nothing. The reports on both files have the same command. Empty if there are no
-/// such files, or if the content was only copied. `key`: of sealed datasets.
+/// command that gives them their names back. It overwrites nothing. If two files changed places, the reports on both have the same command. A
+/// file that has a name of these, and belongs to neither, gets another name. Empty if there are no such files, or if the content was only
+/// copied. `key`: of sealed datasets.
 std::string ChangedPlacesText(FileSystem& fs, const DatasetReport& report, const LeafKey* key);
 
 /// `path` with ".away" behind it, and digits if there is such a file.

@@ -96,8 +96,12 @@ std::optional<HeldMember> WhereIs(FileSystem& fs, const DatasetReport& report, s
     one.stays = IsClaimedByASet(fs, copy) || has_own || (its.ok() && is_others(*its));
     const auto home = SidecarPath(place);
     const bool with_it = !one.stays && its.ok() && BaseNameOf(OwnerOf(sidecar)) == BaseNameOf(copy) && DirectoryOf(sidecar) == DirectoryOf(copy);
+    if (with_it && BaseNameOf(copy) == BaseNameOf(place)) continue;  // the set is in that directory, too (SplitSetText)
     if (with_it && home.ok() && !IsThere(fs, *home)) one.sidecar = sidecar;
-    if (!report.path.starts_with('/')) one.copy = ShortPath(fs, copy);
+    if (!report.path.starts_with('/')) {
+      one.copy = ShortPath(fs, copy);
+      one.sidecar = ShortPath(fs, one.sidecar);
+    }
     if (!found || (found->stays && !one.stays)) found = one;
   }
   return found;
