@@ -10,6 +10,7 @@
 
 #include "base/printable.h"
 #include "names/holders.h"
+#include "names/reach.h"
 #include "names/set_names.h"
 #include "names/survey.h"
 #include "sidecar/contents.h"
@@ -106,8 +107,8 @@ class OrphanFinder {
         AddKept(path, replaced ? "its file was replaced by one that has another sidecar, but can be rebuilt from it"
                                : "its file is gone, but can be rebuilt from it",
                 replaced ? HowToGetBack(directory.PathOf(owner), path) : HowToDecide(directory.PathOf(owner), path, *peek));
-      } else if (const auto moved = MovedMember(directory, *peek)) {
-        AddKept(path, reason, "its set may need it, of which this file was a member: " + ShellQuote(*moved));
+      } else if (auto member = MovedMember(directory, *peek); member || (member = MemberElsewhere(directory, *peek))) {
+        AddKept(path, reason, "its set may need it, of which this file was a member: " + ShellQuote(*member));
       } else {
         AddKept(path, reason, WhileLocked(path));
       }
@@ -138,6 +139,18 @@ class OrphanFinder {
       break;
     }
     return at->second;
+  }
+
+  /// A member of the set in another directory in reach that has its sidecar there: members were exchanged with those of another set. Not
+  /// if that is a copy of the set, which has this member, too.
+  std::optional<std::string> MemberElsewhere(const Directory& directory, const Peek& peek) {
+    const std::string here = directory.PathOf("");
+    if (SidecarOfMemberInReach(fs_, here, peek.uuid, peek.rank)) return std::nullopt;
+    for (std::uint32_t rank = 0; rank < peek.members; ++rank) {
+      const auto sidecar = rank == peek.rank ? std::nullopt : SidecarOfMemberInReach(fs_, here, peek.uuid, rank);
+      if (sidecar && fs_.Stat(OwnerOf(*sidecar), /*follow=*/false).ok()) return OwnerOf(*sidecar);
+    }
+    return std::nullopt;
   }
 
   /// Visits a sidecar that was being made, or was set aside while names were exchanged.

@@ -382,7 +382,9 @@ void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, s
     }
     const bool gone = HasGone(datasets[i], *reports[i]);
     const bool bare = reports[i]->status.code() == Code::kUnprotected && !FindSidecar(*fs_, datasets[i].path).ok();
-    if (gone || bare) without_sidecar_.insert(datasets[i].path);
+    // ReportLeftBare tells of those that lost their sidecar just now.
+    const auto is_told = [&](const LeftBare& one) { return one.path == FollowLink(*fs_, datasets[i].path); };
+    if ((gone || bare) && !std::ranges::any_of(FindLeftBare(*fs_), is_told)) without_sidecar_.insert(datasets[i].path);
     if (!gone) CountAndPrint(datasets[i], *std::move(reports[i]));
   }
 }
