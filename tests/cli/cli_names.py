@@ -230,12 +230,15 @@ class Leftovers(NamesTest):
             self.rename(f"d/{name}", f"away/{name}")
         self.check(0, "lzy-verify", "d")
 
-    def test_a_deleted_leftover_named_alone(self):
+    def test_a_deleted_leftover(self):
+        """Only its sidecar knows what it was. Its directory says of it what its name says, until the sidecar is removed."""
         os.remove(self.path("d/s.3"))
-        self.assertIn("'d/s.3' no longer exists", self.check(4, "lzy-verify", "d/s.3").stderr)
-        self.assertEqual(self.check(0, "lzy-verify", "d").stderr, "")
+        for path in ("d/s.3", "d"):
+            self.assertIn("'d/s.3' no longer exists", self.check(4, "lzy-verify", path).stderr)
+        self.assertEqual(self.check(0, "lzy-verify", "d/s.%r").stderr, "")
         self.assertIn("d/.LZY.s.3: orphan", self.check(0, "lzy-info", "--prune", "d").stdout)
         self.check(3, "lzy-verify", "d/s.3")
+        self.assertEqual(self.check(0, "lzy-verify", "d").stderr, "")
 
     def test_file_that_never_was_a_member_is_told_too(self):
         self.write("d/s.4", b"new")
