@@ -500,7 +500,7 @@ Status GuardedFiles::SyncDirectory(const std::string& path) {
 // Follows no link, and accepts only a regular file, as in Open.
 Result<std::unique_ptr<File>> GuardedFiles::OpenListed(const std::string& path) {
   LZY_ASSIGN_OR_RETURN(const Spot spot, TrustedSpotOf(path, /*follow=*/false));
-  return posix::Open(spot.place, OpenMode::kRead, /*follow=*/false, 0, /*may_map=*/true);
+  return posix::Open(spot.place, OpenMode::kRead, /*follow=*/false, 0, /*may_map=*/false);
 }
 
 Result<std::vector<DirectoryEntry>> GuardedFiles::ListEntries(const std::string& path) {

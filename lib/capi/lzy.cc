@@ -364,7 +364,7 @@ Status Work(const Operation& operation, Communicator& comm, const Call& call, lz
   // does.
   lzy::FileSystem& fs = lzy::PosixFileSystem();
   std::vector<Status> troubles;
-  LZY_ASSIGN_OR_RETURN(const auto datasets, lzy::ResolvePath(fs, comm, call.path, operation.resolve, &troubles));
+  LZY_ASSIGN_OR_RETURN(const auto datasets, lzy::ResolvePath(fs, comm, call.path, operation.resolve, &troubles, call.options.key.get()));
   // For example, directories that could not be read. The datasets that were found are still processed.
   for (const Status& trouble : troubles) Fail(report, trouble);
   lzy::Context context{fs, comm, call.options};

@@ -402,11 +402,15 @@ Result<bool> Protector::JudgeAlone(const FileView& file, FoundFormer& found) con
   const Superblock& former = FormerOf(file)->contents().superblock;
   if (request_.force || former.kind != DatasetKind::kShared) return false;
   const auto alone = SelfCommunicator();
-  const Context here{context_.fs, *alone, context_.options};
+  Context here{context_.fs, *alone, context_.options};
+  here.stop = context_.stop;
+  here.progress = context_.progress;
   const DatasetRef single{DatasetKind::kShared, file.path, {}, {}};
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(here, single, {}));
   if (!view.committed || view.superblock.uuid != former.uuid) return false;
   LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(here, view, false));
+  // It was swapped or renamed, and is as committed. A commit of the file alone would only rename sidecars (AdoptShared).
+  if (view.ensembles[0].files[0].identity.has_free_sidecar) return true;
   LZY_RETURN_IF_ERROR(RecognizeRot(here, view, findings));
   DatasetReport report(single.path, single.kind);
   Describe(view, findings, report);

@@ -107,9 +107,8 @@ Result<std::set<std::string>> JudgedTooEarly(const Context& context, std::span<c
 // A few collective calls serve all datasets: to agree on sizes and to gather reports. Between them no rank communicates,
 // because each engine call has a communicator of its own. Index i goes to rank i mod ranks, because neighbours in a
 // directory often have the same size. A dataset that grows after SmallSizes is handled all the same, but slowly.
-Result<std::vector<std::optional<DatasetReport>>> HandleSmall(const Context& context, std::span<const DatasetRef> datasets,
-                                                              const EngineCall& call,
-                                                              const std::function<void(std::uint64_t bytes)>& finished) {
+Result<std::vector<SmallReport>> HandleSmall(const Context& context, std::span<const DatasetRef> datasets, const EngineCall& call,
+                                             const std::function<void(std::uint64_t bytes)>& finished) {
   LZY_ASSIGN_OR_RETURN(const auto sizes, SmallSizes(context, datasets));
   const auto ranks = static_cast<std::size_t>(context.comm.size()), rank = static_cast<std::size_t>(context.comm.rank());
   std::vector<std::size_t> dealt;
@@ -140,12 +139,18 @@ Result<std::vector<std::optional<DatasetReport>>> HandleSmall(const Context& con
   });
   LZY_RETURN_IF_ERROR(Agree(context.comm, done));
   LZY_ASSIGN_OR_RETURN(const std::set<std::string> early, JudgedTooEarly(context, datasets, sizes));
+  std::vector<std::uint64_t> again;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
+    for (const auto& [index, report] : reports) {
+      if (WaitsForAnother(report) || (!early.empty() && early.contains(FollowLink(context.fs, report.path)))) again.push_back(index);
+    }
+  }));
   LZY_ASSIGN_OR_RETURN(auto all, UniteRecords(context.comm, reports));
-  std::vector<std::optional<DatasetReport>> out(datasets.size());
-  for (auto& [index, report] : all) {
-    const bool again = !early.empty() && early.contains(FollowLink(context.fs, report.path));
-    if (!again && !WaitsForAnother(report)) out.at(index) = std::move(report);
-  }
+  // Each rank decides about its own reports: a link that is replaced meanwhile must not make ranks differ.
+  LZY_ASSIGN_OR_RETURN(const auto all_again, UniteRecords(context.comm, again));
+  std::vector<SmallReport> out(datasets.size());
+  for (auto& [index, report] : all) out.at(index).report = std::move(report);
+  for (const std::uint64_t index : all_again) out.at(index).again = true;
   return out;
 }
 

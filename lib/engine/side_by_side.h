@@ -22,15 +22,22 @@ constexpr std::uint64_t kSmallFile = 1 << 20;
 
 using EngineCall = std::function<DatasetReport(const Context&, const DatasetRef&)>;
 
+/// What came of one dataset.
+struct SmallReport {
+  std::optional<DatasetReport> report;  ///< nullopt: the dataset is not small
+  /// It must be handled again, alone: another file was handled at the same moment, and may have got its sidecar. Of `report`, only the
+  /// repairs count.
+  bool again = false;
+};
+
 /// Calls `call` for each of `datasets` that is a shared file of at most kSmallFile bytes, that all ranks see alike, and that
-/// has no hard link among the others. Returns their reports by the index of the dataset, the same on all ranks. Larger and
-/// other datasets get no report; the caller must handle them. Collective.
+/// has no hard link among the others. Returns their reports by the index of the dataset, the same on all ranks. The caller must
+/// handle datasets without a report, and those with `again`. Collective.
 ///
 /// `call` gets a Context of one rank and one thread; several threads call it at once. `finished` is called after each
 /// dataset of this rank with its size, by one thread at a time; may be empty. After context.stop returns true, `call` is not
 /// called any more, and small datasets that are left get a report with kInterrupted.
-Result<std::vector<std::optional<DatasetReport>>> HandleSmall(const Context& context, std::span<const DatasetRef> datasets,
-                                                              const EngineCall& call,
-                                                              const std::function<void(std::uint64_t bytes)>& finished);
+Result<std::vector<SmallReport>> HandleSmall(const Context& context, std::span<const DatasetRef> datasets, const EngineCall& call,
+                                             const std::function<void(std::uint64_t bytes)>& finished);
 
 }  // namespace lzy

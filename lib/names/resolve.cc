@@ -106,6 +106,9 @@ std::string LeftoverText(const Leftover& leftover, const std::string& pattern, s
                      "and '{2}' away together", leftover.path, what, leftover.sidecar, pattern);
 }
 
+// Members of a set that are lost: so many are looked for under other names, and reported one by one.
+constexpr std::ptrdiff_t kMostSought = 8;
+
 /// True for the sidecar of a member that is lost, if PATH leads to it: the name of the file, or a directory.
 bool IsLost(const Leftover& leftover) {
   return !leftover.present && leftover.named && leftover.members != 0;
@@ -166,8 +169,8 @@ Status ShareMembers(Communicator& comm, const Companions& companions, std::vecto
 /// If PATH leads only to leftovers of an older version of a set, the set is dropped, and the leftovers are added to
 /// `troubles` as unprotected. If PATH leads to the set and to a leftover, the leftover becomes a dataset of its own, so that
 /// it is counted; no tool commits it.
-Status AgreeOnMembers(FileSystem& fs, Survey& survey, Communicator& comm, Resolve what, bool leads, std::vector<DatasetRef>& datasets,
-                      std::vector<Status>& troubles) {
+Status AgreeOnMembers(FileSystem& fs, Survey& survey, Communicator& comm, Resolve what, bool leads, const LeafKey* key,
+                      std::vector<DatasetRef>& datasets, std::vector<Status>& troubles) {
   std::vector<std::string> patterns;
   for (const DatasetRef& dataset : datasets) {
     if (dataset.kind == DatasetKind::kSet) patterns.push_back(dataset.path);
@@ -186,8 +189,10 @@ Status AgreeOnMembers(FileSystem& fs, Survey& survey, Communicator& comm, Resolv
     } else if (dataset.kind == DatasetKind::kSet) {
       own.meant = survey.IsMeant(dataset.path, *version);
       std::vector<Leftover> leftovers = survey.FillMembers(dataset, *version++);
-      // Such a file is not lost if it has another name now.
-      if (own.meant) std::erase_if(leftovers, [&](const Leftover& one) { return IsLost(one) && IsHeldByAnother(fs, one.sidecar, one.path, nullptr); });
+      // Such a file is not lost if it has another name now. Of many, nothing is read: they are of a larger set.
+      if (own.meant && std::ranges::count_if(leftovers, IsLost) <= kMostSought) {
+        std::erase_if(leftovers, [&](const Leftover& one) { return IsLost(one) && IsHeldByAnother(fs, one.sidecar, one.path, key); });
+      }
       if (!own.meant || std::ranges::any_of(leftovers, IsLost)) MarkNeedless(fs, leftovers);
       for (Leftover& leftover : leftovers) own.leftovers.emplace(leftover.path, std::move(leftover));
     }
@@ -207,8 +212,13 @@ Status AgreeOnMembers(FileSystem& fs, Survey& survey, Communicator& comm, Resolv
     dataset.notes = std::move(remarks[i].notes);
     dataset.hints = std::move(remarks[i].hints);
     const std::uint32_t members = dataset.kind == DatasetKind::kSet ? (version++)->members : 0;
+    const auto lost = std::ranges::count_if(remarks[i].leftovers, [](const auto& one) { return IsLost(one.second); });
+    bool first = true;
     for (const auto& [path, leftover] : remarks[i].leftovers) {
+      const bool one_of_many = remarks[i].meant && IsLost(leftover) && lost > kMostSought;
+      if (one_of_many && !std::exchange(first, false)) continue;
       std::string text = LeftoverText(leftover, dataset.path, members);
+      if (one_of_many) text += fmt::format("; the same is true of {} more files", lost - 1);
       const bool counts = leftover.present && leftover.named && leftover.members != 0;
       if (!remarks[i].meant || IsLost(leftover) || (counts && what == Resolve::kProtectable)) {
         troubles.emplace_back(Code::kUnprotected, std::move(text));
@@ -258,7 +268,7 @@ Status DropDoubles(FileSystem& fs, Communicator& comm, bool leads, std::vector<D
 }  // namespace
 
 Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, const std::string& path, Resolve what,
-                                            std::vector<Status>* troubles) {
+                                            std::vector<Status>* troubles, const LeafKey* key) {
   if (path.empty())
     return Status(Code::kInvalidArgument, "an empty PATH: a file, a pattern or a directory is accepted");
   // A rank that finds nothing must not fail alone, because another one may see the files. Ranks agree on other errors at
@@ -277,7 +287,7 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   }
   std::vector<DatasetRef> datasets;
   for (const auto& [name, kind] : found.datasets) datasets.push_back({kind, name, {}, {}});
-  LZY_RETURN_IF_ERROR(AgreeOnMembers(fs, survey, comm, what, companions.leads(), datasets, found.troubles));
+  LZY_RETURN_IF_ERROR(AgreeOnMembers(fs, survey, comm, what, companions.leads(), key, datasets, found.troubles));
   LZY_RETURN_IF_ERROR(DropDoubles(fs, comm, companions.leads(), datasets));
   LZY_RETURN_IF_ERROR(ShareMembers(comm, companions, datasets));
   NoteReach(fs, survey, datasets);

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "comm/communicator.h"
 #include "geometry/layout.h"
+#include "merkle/leaf_key.h"
 #include "names/lookup.h"
 
 namespace lzy {
@@ -61,7 +62,7 @@ enum class Resolve {
 /// are added to `troubles`, the same on all ranks, and everything else is found. Without `troubles`, the first of these
 /// errors is returned.
 Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, const std::string& path, Resolve what,
-                                            std::vector<Status>* troubles = nullptr);
+                                            std::vector<Status>* troubles = nullptr, const LeafKey* key = nullptr);
 
 /// The directories of the datasets that several PATHs mean, as far as this process sees them (AddToReach). With
 /// kProtectable, also those of files without a sidecar. Local.

@@ -259,6 +259,9 @@ class Oracle:
             moved = state == "stale" and content is not None and content != self.world.committed.get(path)
             # The same for a file of which the sidecar of another one tells what it is.
             moved = moved or (state == "unprotected" and was == "stale" and content != self.world.committed.get(path))
+            # A file got its name back, and the one whose name it had is lost, unless that one gets its name back next.
+            moved = moved or (state == "unrepairable" and content is None and path in moved_by(command) and
+                              self.world.committed.get(path) in self.scene.files.values())
             # An older set was wanted back, and the newer one of its name is in a directory of its own.
             moved = moved or any(words[0] == "mkdir" for words in moves_of(command))
             if not said and was and GRAVITY[state] > GRAVITY[was] and not moved and path not in told:

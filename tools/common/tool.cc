@@ -274,7 +274,7 @@ Status ToolRun::DropSeen(std::vector<DatasetRef>& datasets) {
 std::vector<DatasetRef> ToolRun::DatasetsOf(const std::string& path) {
   // Paths that could not be examined, such as a directory without permission. The rest is still handled.
   std::vector<Status> troubles;
-  auto datasets = ResolvePath(*fs_, comm_, path, tool_.resolve(), &troubles);
+  auto datasets = ResolvePath(*fs_, comm_, path, tool_.resolve(), &troubles, options_.key.get());
   for (const Status& trouble : troubles) Fail(trouble);
   if (!datasets.ok()) {
     Fail(datasets.status());
@@ -353,7 +353,7 @@ void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, s
     return;
   }
   if (Status dropped = DropSeen(datasets); !dropped.ok()) return Fail(dropped);
-  std::vector<std::optional<DatasetReport>> reports(datasets.size()), unforced_reports(datasets.size());
+  std::vector<std::optional<DatasetReport>> reports(datasets.size()), earlier_reports(datasets.size());
   if (datasets.size() > 1 && tool_.side_by_side()) {
     Context context{*fs_, comm_, options_};
     context.stop = [] { return stop_wanted != 0; };
@@ -364,9 +364,15 @@ void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, s
       progress_->Count(done, total, bytes * static_cast<std::uint64_t>(comm_.size()));
     });
     if (!small.ok()) return Fail(small.status());
-    reports = *std::move(small);
     for (std::size_t i = 0; i < reports.size(); ++i) {
-      if (unforced && reports[i] && ExitCodeOf(*reports[i]) != 0) unforced_reports[i] = std::exchange(reports[i], std::nullopt);
+      std::optional<DatasetReport>& report = (*small)[i].report;
+      const bool wrote = report && std::ranges::any_of(report->damage, &Damage::repaired);
+      const bool forces = unforced && report && ExitCodeOf(*report) != 0;
+      if (!(*small)[i].again && !forces) {
+        reports[i] = std::move(report);
+      } else if (forces || wrote) {
+        earlier_reports[i] = std::move(report);
+      }
     }
   }
   for (std::size_t i = 0; i < datasets.size(); ++i) {
@@ -378,7 +384,7 @@ void ToolRun::HandleSome(std::vector<DatasetRef> datasets, std::size_t before, s
       }
       if (HadEnough()) continue;
       reports[i] = HandleOne(datasets[i]);
-      if (unforced_reports[i]) AddRepairs(*unforced_reports[i], *reports[i]);
+      if (earlier_reports[i]) AddRepairs(*earlier_reports[i], *reports[i]);
     }
     const bool gone = HasGone(datasets[i], *reports[i]);
     const bool bare = reports[i]->status.code() == Code::kUnprotected && !FindSidecar(*fs_, datasets[i].path).ok();
@@ -731,7 +737,7 @@ int RunTool(const Tool& tool, int argc, char** argv) {
   try {
     exit_code = RunWithin(session, tool, argc, argv);
   } catch (const StatusError& error) {
-    Put(stderr, fmt::format("{}: {}\n", tool.name, error.what()));
+    Put(stderr, fmt::format("{}: {}\n", tool.name, Printable(error.status.message())));
     exit_code = ExitCodeOf(error.status);
     session.AbortOthers(exit_code);
   } catch (const std::bad_alloc&) {
