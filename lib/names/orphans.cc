@@ -97,7 +97,7 @@ class OrphanFinder {
     const auto& peek = directory.PeekAt(sidecar);
     if (!peek.ok()) {
       const bool unusable = peek.status().code() == Code::kUnprotected || peek.status().code() == Code::kCorrupt;
-      if (unusable && !survey_.PatternOfSiblings(directory.PathOf(owner))) AddKept(path, reason, WhileLocked(path));
+      if (unusable && !survey_.PatternOfSiblings(directory.PathOf(owner))) AddKept(path, reason, WhileUnknown(path));
     } else if (IsSuperseded(directory, *peek)) {
       AddKept(path, "a newer commit of the same file has another sidecar", WhileLocked(path));
     } else if (const auto needs = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kAll)) {
@@ -113,6 +113,13 @@ class OrphanFinder {
         AddKept(path, reason, WhileLocked(path));
       }
     }
+  }
+
+  // A file that has no superblock may be of somebody who does not know that lzy has such names. An empty one holds nothing.
+  std::string WhileUnknown(const std::string& path) {
+    const auto stat = fs_.Stat(path, /*follow=*/false);
+    if (stat.ok() && stat->type == FileStat::Type::kRegular && stat->size == 0) return WhileLocked(path);
+    return "it is no sidecar, or its superblocks are destroyed; if it is of no use: rm " + ShellQuote(path);
   }
 
   // Why a sidecar without a file is kept for this one.

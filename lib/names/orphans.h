@@ -24,6 +24,7 @@ struct Orphan {
 ///  - sidecars whose data file does not exist under any name in their directory, or has another sidecar, and that are not
 ///    part of a set with survivors. If some members of a set cannot be seen from here (other nodes may have them), none of
 ///    its sidecars is an orphan, except those that a newer commit of the same member, under another name, replaced;
+///    A sidecar without a usable superblock is kept unless it is empty: it may be somebody's own file;
 ///  - files that were being made when their process ended: restored data (.LZY-data.*), copies (.LZY-copy.*,
 ///    .LZY-journal.*), new sidecars (.LZY-new.*, unless their set may have committed them) and temporary sidecars
 ///    (.LZY-tmp.*);

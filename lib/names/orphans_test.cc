@@ -25,7 +25,9 @@ TEST_F(ResolveOrphansTest, OrphansAreSidecarsWithoutAFile) {
   stdfs::remove("d/e/gone");
   stdfs::rename("d/moved", "d/new name");
   Write("d/.LZY.rubbish", "rubbish");
-  EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.gone", "d/.LZY.rubbish", "d/e/.LZY.gone"));
+  Write("d/.LZY.empty", "");
+  // In brackets: kept, since it may be somebody's own file.
+  EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.empty", "d/.LZY.gone", "(d/.LZY.rubbish)", "d/e/.LZY.gone"));
   EXPECT_CODE(FindOrphans(fs_, "absent"), Code::kNotFound);
 }
 
