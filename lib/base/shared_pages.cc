@@ -10,6 +10,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/file_posix.h"
 #include "base/program_memory.h"
 
 namespace lzy::posix {
@@ -32,7 +33,7 @@ bool PagesBeatCalls(int fd, std::uint64_t size, unsigned writers) {
   const std::string_view wish = given == nullptr ? "" : given;
   if (wish == "calls" || size < kLeastBytes || (wish != "pages" && writers < kLeastWriters)) return false;
   struct statfs about {};
-  return fstatfs(fd, &about) == 0 && static_cast<std::uint32_t>(about.f_type) == TMPFS_MAGIC;
+  return Retry([&] { return fstatfs(fd, &about); }) == 0 && static_cast<std::uint32_t>(about.f_type) == TMPFS_MAGIC;
 }
 
 std::unique_ptr<SharedPages> SharedPages::Map(int fd, std::uint64_t size) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "base/file_posix.h"
 #include "base/many_writers.h"
 #include "file_fixture.h"
 #include "status_matchers.h"
@@ -32,6 +33,11 @@ bool IsMapped(const std::string& name) {
     if (line.ends_with("/" + name)) return true;
   }
   return false;
+}
+
+/// A file without a name. Signals interrupt calls in tests/trouble.
+int OpenNew(const std::string& directory) {
+  return posix::Retry([&] { return open(directory.c_str(), O_TMPFILE | O_RDWR, 0600); });
 }
 
 class SharedPagesTest : public ::testing::Test {
@@ -80,8 +86,8 @@ TEST_F(SharedPagesTest, AreNotTakenInAProgramOnADiskOrForShortFiles) {
   ASSERT_OK((*tools)->Truncate(kMiB));
   ExpectWriters(**tools, 16, 16);
   EXPECT_FALSE(IsMapped("f"));
-  const Descriptor disk(open(disk_.path().c_str(), O_TMPFILE | O_RDWR, 0600));
-  const Descriptor memory(open(memory_.path().c_str(), O_TMPFILE | O_RDWR, 0600));
+  const Descriptor disk(OpenNew(disk_.path()));
+  const Descriptor memory(OpenNew(memory_.path()));
   EXPECT_FALSE(disk.valid() && posix::PagesBeatCalls(disk.get(), 8 * kMiB, 16));
   EXPECT_TRUE(posix::PagesBeatCalls(memory.get(), 8 * kMiB, 16));
 }
@@ -143,14 +149,18 @@ TEST_F(SharedPagesTest, WriteTheSameBytesAsCalls) {
 
 // The pages hold bytes that no call has written: without this test, a way that always falls back to calls would do.
 TEST_F(SharedPagesTest, WriteWithoutACall) {
-  const Descriptor fd(open(memory_.path().c_str(), O_TMPFILE | O_RDWR, 0600));
-  ASSERT_EQ(ftruncate(fd.get(), 4 * kMiB), 0);
+  const Descriptor fd(OpenNew(memory_.path()));
+  ASSERT_EQ(posix::Retry([&] { return ftruncate(fd.get(), 4 * kMiB); }), 0);
   const auto pages = posix::SharedPages::Map(fd.get(), 4 * kMiB);
   ASSERT_NE(pages, nullptr);
   const Bytes content = Pattern(kMiB);
   ASSERT_TRUE(pages->Write(12345, content));
   Bytes got(kMiB);
-  ASSERT_EQ(pread(fd.get(), got.data(), got.size(), 12345), static_cast<ssize_t>(got.size()));
+  for (std::size_t done = 0; done < got.size();) {
+    const ssize_t more = posix::Retry([&] { return pread(fd.get(), got.data() + done, got.size() - done, static_cast<off_t>(12345 + done)); });
+    ASSERT_GT(more, 0);
+    done += static_cast<std::size_t>(more);
+  }
   EXPECT_TRUE(got == content);
   EXPECT_FALSE(pages->Write(4 * kMiB - 10, content)) << "past the end of the mapping";
   EXPECT_FALSE(pages->Write(8 * kMiB, content));
@@ -178,7 +188,7 @@ TEST_F(SharedPagesTest, ExtendAFileThatWasCutMeanwhileAsCallsDo) {
     const TempDir dir("/dev/shm");
     const auto file = Make(dir, 8 * kMiB);
     ExpectWriters(*file, 1, 3);
-    ASSERT_EQ(truncate((dir / "f").c_str(), static_cast<off_t>(left)), 0);
+    ASSERT_EQ(posix::Retry([&] { return truncate((dir / "f").c_str(), static_cast<off_t>(left)); }), 0);
     const Bytes content = Pattern(100000);
     constexpr std::size_t kOffset = 2 * kMiB + 3000 - 100000;
     ASSERT_OK(file->WriteAt(kOffset, content));

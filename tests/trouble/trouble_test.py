@@ -265,7 +265,7 @@ class ReadOnly(Mounts):
             done = self.tool(6, *words)
             self.assertIn("Read-only file system", done.stderr)
             self.assertIn("is on a file system that is mounted read-only. lzy-verify and lzy-info work there; for anything else, "
-                          "mount it for writing, or copy data and sidecars elsewhere", done.stdout)
+                          "mount it for writing, or copy data and sidecars elsewhere", done.stdout + done.stderr)
 
     def test_programs_read_what_was_committed(self):
         self.damage("f", 70000)
@@ -328,7 +328,7 @@ class Permissions(Trouble):
                               timeout=PATIENCE, check=False)
         self.assertEqual(done.returncode, 6, done.stdout + done.stderr)
         self.assertIn("Permission denied", done.stderr)
-        self.assertIn("you have no permission to write to ", done.stdout)
+        self.assertIn("you have no permission to write to ", done.stdout + done.stderr)
         self.assertEqual(self.files(), ["f"])
 
 
