@@ -117,12 +117,14 @@ std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar
   return rotten;
 }
 
-std::vector<std::string> FindCopies(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key, std::size_t most) {
+std::vector<std::string> FindCopies(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key, std::size_t most,
+                                    const std::function<bool(const std::string&)>& counts) {
   std::vector<std::string> copies;
   const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
   if (!loaded.ok() || !(*loaded)->committed()) return copies;
   for (std::string& path : CandidatesFor(fs, sidecar, (*loaded)->contents().superblock.stamp, except, Holders::kAll)) {
     if (copies.size() == most) break;
+    if (counts && !counts(path)) continue;
     const auto holds = HoldsCommitted(fs, path, **loaded, key);
     if (holds.ok() && *holds) copies.push_back(std::move(path));
   }

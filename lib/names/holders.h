@@ -3,6 +3,7 @@
 //
 // Local to one process; nothing is written. `key` as for names/content_match.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,8 +37,9 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
 /// what it has, or if another file has the committed content.
 std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
 /// Finds files beside the sidecar and in reach, other than `except`, that have the content that `sidecar` committed, whatever their own
-/// sidecars say: at most `most`. Stats each file there, and reads those of the committed size.
-std::vector<std::string> FindCopies(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key, std::size_t most);
+/// sidecars say: at most `most`. Stats each file there, and reads those of the committed size for which `counts` is true.
+std::vector<std::string> FindCopies(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key, std::size_t most,
+                                    const std::function<bool(const std::string&)>& counts = {});
 /// True if there is one.
 bool IsHeldByAnother(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
 

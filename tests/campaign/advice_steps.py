@@ -9,7 +9,7 @@ TOOL = r"lzy-(?:protect|verify|restore|info|scrub|status|copy|diff)"
 # Commands of the shell that give files other names or make copies, and overwrite nothing.
 MOVE = rf"(?:mv -n|cp -np|mkdir)(?: (?!&&){WORD})+"
 # What follows a colon is to be typed; tools are also named in sentences.
-FIRST = re.compile(rf"; first move it away: (mv {WORD} {WORD})")
+FIRST = re.compile(rf"; first move it away: (mv -n {WORD} {WORD})")
 STEP = re.compile(rf": ((?:{MOVE} && )*(?:(?:rm (?:{WORD})(?: {WORD})*; )?{TOOL}(?: {WORD})*|rm {WORD}(?: {WORD})*|{MOVE}))")
 # Words that the user has to replace.
 BLANKS = {"PATH", "REPLICA", "FILE", "COPY", "RANKS", "DIR", "SRC", "DST"}

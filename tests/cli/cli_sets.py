@@ -293,7 +293,7 @@ class Replaced(CliTest):
                     self.write(f"{kind}/s.{rank}", pattern_bytes(50000, seed=rank))
                 self.check(0, "lzy-protect", *SMALL, f"{kind}/s.%r")
                 self.replace(f"{kind}/s.1", kind)
-                way = f"  {kind}/s.1 is {kind} now; first move it away: mv '{kind}/s.1' '{kind}/s.1.away'\n"
+                way = f"  {kind}/s.1 is {kind} now; first move it away: mv -n '{kind}/s.1' '{kind}/s.1.away'\n"
                 self.assertIn(way + f"  restore with: lzy-restore '{kind}/s.%r'", self.check(1, "lzy-verify", f"{kind}/s.%r").stdout)
                 self.assertIn(way, self.check(6, "lzy-restore", f"{kind}/s.%r").stdout)
                 os.rename(self.path(f"{kind}/s.1"), self.path(f"{kind}/s.1.away"))
@@ -308,7 +308,7 @@ class Replaced(CliTest):
         self.write("other", b"other")
         self.replace("s.1", "a symbolic link")
         said = self.check(1, "lzy-verify", "s.%r").stdout
-        self.assertIn("  s.1 is a symbolic link now; first move it away: mv s.1 s.1.away\n", said)
+        self.assertIn("  s.1 is a symbolic link now; first move it away: mv -n s.1 s.1.away\n", said)
         self.assertNotIn("was moved there", said)
 
     def test_a_link_that_leads_nowhere(self):
@@ -318,7 +318,7 @@ class Replaced(CliTest):
         os.symlink("nowhere", self.path("f"))
         for tool in ("lzy-verify", "lzy-restore"):
             said = self.check(2, tool, "f").stdout
-            self.assertIn("  f is a symbolic link now; first move it away: mv f f.away\n", said)
+            self.assertIn("  f is a symbolic link now; first move it away: mv -n f f.away\n", said)
 
     def test_only_one_file_of_a_pattern(self):
         self.write("a.1.b", pattern_bytes(5000))
@@ -336,7 +336,7 @@ class Replaced(CliTest):
                 # The link itself, if it is named, leads to another file.
                 for path in [kind] if kind == "a symbolic link" else [kind, name]:
                     said = self.check(2, "lzy-verify", path).stdout
-                    self.assertIn(f"{name} is {kind} now; first move it away: mv", said)
+                    self.assertIn(f"{name} is {kind} now; first move it away: mv -n", said)
                     self.assertIn(f"if you deleted it: lzy-protect --remove --force '{name}'", said)
                 self.check(2, "lzy-status", kind)
                 self.check(2, "lzy-status", "--rescan", kind)

@@ -13,6 +13,8 @@
 #include "common/print.h"
 #include "names/content_match.h"
 #include "names/lookup.h"
+#include "names/neighbours.h"
+#include "names/peek.h"
 #include "names/provers.h"
 #include "names/reach.h"
 #include "sidecar/names.h"
@@ -41,11 +43,15 @@ std::optional<Origin> OriginOf(FileSystem& fs, const std::string& path, const Le
     return Origin{(*prover)->sidecar, (*prover)->owner};
   }
   std::size_t compared = 0;
-  Directory around(fs, DirectoryOf(path));
-  for (const std::string& name : around.Sidecars()) {
-    const std::string sidecar = around.PathOf(name), owner = OwnerOf(sidecar);
-    const auto& peek = around.PeekAt(name);
-    if (owner.empty() || owner == path || !peek.ok() || !peek->committed || !HasSizeAndTime(*stat, peek->stamp) || ++compared > kMostCompared) continue;
+  // The look is shared by all edited files, so the sidecars around are read once.
+  const std::string directory = DirectoryOf(path);
+  const auto look = Neighbours::For(fs, directory, BaseNameOf(path), *stat).look;
+  for (const std::string& name : look->SidecarsOfSizeAndTime(stat->size, stat->mtime_ns)) {
+    const std::string sidecar = JoinPath(directory, name), owner = OwnerOf(sidecar);
+    if (owner.empty() || owner == path) continue;
+    if (++compared > kMostCompared) break;
+    const auto peek = PeekSidecar(fs, sidecar);
+    if (!peek.ok() || !peek->committed || !HasSizeAndTime(*stat, peek->stamp)) continue;
     const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
     if (loaded.ok() && IsMostlyAs(fs, path, **loaded, key)) return Origin{sidecar, owner};
   }

@@ -157,7 +157,7 @@ std::string RenamedMemberAdvice(FileSystem& fs, const DatasetReport& report, con
 
 // The object with the name of a lost file, and a free name for it.
 std::string MoveAway(FileSystem& fs, const std::string& path) {
-  return fmt::format("mv {} {}", ShellQuote(path), ShellQuote(FreeName(fs, path)));
+  return fmt::format("mv -n {} {}", ShellQuote(path), ShellQuote(FreeName(fs, path)));
 }
 
 // A link with the name of a lost file. If it leads to a file without a sidecar, the lost file may have been moved there. A
@@ -168,7 +168,7 @@ std::string LinkText(FileSystem& fs, const std::string& path, DatasetKind kind) 
   const bool free = kind == DatasetKind::kShared && real.ok() && sidecar.ok() && there.ok() && !fs.Stat(*there, /*follow=*/false).ok();
   std::string out;
   if (free) {
-    out = fmt::format("  {} is a symbolic link to {} now; if the file was moved there, its sidecar belongs there, too: mv {} {}\n",
+    out = fmt::format("  {} is a symbolic link to {} now; if the file was moved there, its sidecar belongs there, too: mv -n {} {}\n",
                       Printable(path), Printable(*real), ShellQuote(*sidecar), ShellQuote(*there));
   }
   return out + fmt::format("  {} is a symbolic link now; first move it away: {}\n", Printable(path), MoveAway(fs, path));
@@ -189,11 +189,9 @@ std::string LinkAdvice(FileSystem& fs, const DatasetRef& dataset, const std::str
 
 }  // namespace
 
-std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report) {
+std::string AdviceBeforeRestore(FileSystem& fs, const DatasetReport& report, const std::vector<HeldMember>& moved) {
   const std::set<std::string> lost = LostFiles(report);
-  std::string out = OlderCommitAdvice(fs, report);
-  // Else these lines replace the next command (HeldElsewhereText).
-  if (report.state != DatasetState::kUnrepairable) out += MovedMembersText(fs, report);
+  std::string out = OlderCommitAdvice(fs, report) + HeldMembersText(moved);
   for (const std::string& path : lost) {
     const auto there = fs.Stat(path, /*follow=*/false);
     if (!there.ok() || there->type == FileStat::Type::kRegular) continue;
@@ -232,7 +230,7 @@ std::string NoSetAdvice(FileSystem& fs, const DatasetReport& report, const Datas
 }
 
 std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, Action action,
-                               const std::string& repeated, bool all_seen) {
+                               const std::string& repeated, bool all_seen, const std::vector<HeldMember>& moved) {
   if (std::string obstacle = Obstacle(fs, dataset); !obstacle.empty()) return obstacle;
   if (report.status.code() == Code::kUnprotected) {
     if (std::string link = LinkAdvice(fs, dataset, repeated); !link.empty()) return link;
@@ -253,7 +251,7 @@ std::string AdviceAfterFailure(FileSystem& fs, const DatasetReport& report, cons
   const bool refused = action == Action::kProtect || action == Action::kRemove;
   if (refused && report.status.code() == Code::kUnprotected && ruined.empty() && !report.unsealed) return "";
   return FailureAdvice(report, ruined, repeated, HasSidecar(fs, dataset)) +
-         AdviceBeforeRestore(fs, report) + PlaceAdvice(fs, report, dataset, action);
+         AdviceBeforeRestore(fs, report, moved) + PlaceAdvice(fs, report, dataset, action);
 }
 
 }  // namespace lzy

@@ -3,7 +3,8 @@
 // reports.
 //
 // Local to one process; nothing is written. Only members that are missing, or damaged beyond repair, cost anything: then the files of the
-// committed size are read that are beside the sidecar or in reach.
+// committed size are read that are beside the sidecar or in reach. If the sidecar of a member is lost, too, files are read as a whole, but
+// only those whose own sidecars do not prove another content, and each once for all members.
 
 #include <string>
 #include <vector>
@@ -23,7 +24,8 @@ struct HeldMember {
   std::string away;       ///< if the member exists, and is damaged: a free name for it; else empty
 };
 
-/// The members of a set that lack data, and that other files hold. `beyond`: also members that exist and are damaged beyond repair.
+/// The members of a set that lack data, and that other files hold. `beyond`: also members that exist and are damaged beyond repair, and
+/// files that stay where they are; false: only members that were moved, so files with a place of their own are not opened.
 /// `key`: of a sealed set. Nothing for a shared file, or if very many members are lost.
 std::vector<HeldMember> FindHeldMembers(FileSystem& fs, const DatasetReport& report, bool beyond, const LeafKey* key);
 

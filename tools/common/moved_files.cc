@@ -109,12 +109,6 @@ std::set<std::string> LostFiles(const DatasetReport& report) {
   return lost;
 }
 
-std::string MovedMembersText(FileSystem& fs, const DatasetReport& report) {
-  auto held = FindHeldMembers(fs, report, /*beyond=*/false, nullptr);
-  std::erase_if(held, [](const HeldMember& one) { return one.stays; });
-  return HeldMembersText(held);
-}
-
 std::string HeldElsewhereText(FileSystem& fs, const DatasetReport& report, const std::string& repeated, const LeafKey* key) {
   if (report.state != DatasetState::kUnrepairable || !report.not_visible.empty()) return "";
   if (report.kind == DatasetKind::kSet) {

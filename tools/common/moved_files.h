@@ -17,10 +17,6 @@ namespace lzy {
 /// The data files that are missing, or that the file ends before, and that were not made again.
 std::set<std::string> LostFiles(const DatasetReport& report);
 
-/// A line for lost members of a set that were moved without their sidecars, with the command that gives them their names back; it overwrites
-/// nothing. Nothing for a shared file.
-std::string MovedMembersText(FileSystem& fs, const DatasetReport& report);
-
 /// Lines that replace the next command for a dataset that is lost beyond repair, if its content is elsewhere: a salvage would give a part
 /// of what is there already. Another file has the content of a shared file, or of a member; or members of a set are in another directory,
 /// with their sidecars. If a set is split over two directories, the reports on both parts have the same command. `repeated`: see ReportWords.

@@ -24,6 +24,7 @@
 #include "common/alert.h"
 #include "common/changed_places.h"
 #include "common/failure_advice.h"
+#include "common/held_members.h"
 #include "common/helper.h"
 #include "common/losses.h"
 #include "common/moved_files.h"
@@ -453,8 +454,28 @@ std::string HeldNote(const DatasetReport& report) {
   return fmt::format("  other files hold what it was; to see which ones, and what to type: lzy-verify {}\n", ShellQuote(report.path));
 }
 
+// What LookElsewhere found.
+struct ToolRun::Found {
+  bool looked = false;
+  std::string held;               // HeldElsewhereText
+  std::vector<HeldMember> moved;  // of a set that can be repaired
+};
+
+// Info reads no data, and nothing is read for texts that nobody gets.
+ToolRun::Found ToolRun::LookElsewhere(const DatasetReport& report, bool shown, bool noted) {
+  Found found;
+  const bool beyond = report.state == DatasetState::kUnrepairable;
+  const bool may_be = beyond || report.state == DatasetState::kStale || (report.kind == DatasetKind::kSet && !LostFiles(report).empty());
+  if (tool_.action() == Action::kInfo || !may_be || (!shown && !noted)) return found;
+  found.looked = looks_++ < kMostLooks;
+  if (!found.looked) return found;
+  if (beyond) found.held = HeldElsewhereText(*fs_, report, RepeatedOptions(options_), options_.key.get());
+  else found.moved = FindHeldMembers(*fs_, report, /*beyond=*/false, options_.key.get());
+  return found;
+}
+
 // lzy-status prints the same commands, from any directory, so paths in them are absolute there. A failure to write says nothing.
-CatalogNote ToolRun::NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read, bool held_elsewhere) {
+CatalogNote ToolRun::NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read, const Found& found) {
   CatalogNote note;
   note.read = read;
   note.removed = !report.removed.empty();
@@ -467,16 +488,35 @@ CatalogNote ToolRun::NoteOf(const DatasetRef& dataset, const DatasetReport& repo
   there.path = ref.path = CatalogPath(report.path, report.kind == DatasetKind::kSet);
   for (Damage& damage : there.damage) damage.path = CatalogPath(damage.path, false);
   for (auto& [rank, path] : ref.members) path = CatalogPath(path, false);
+  std::vector<HeldMember> moved = found.moved;
+  for (HeldMember& one : moved) {
+    for (std::string* const path : {&one.place, &one.copy, &one.sidecar}) {
+      if (!path->empty()) *path = CatalogPath(*path, false);
+    }
+  }
   if (note.unreadable) {
     note.next = fmt::format("  to see why: lzy-verify {}\n", ShellQuote(there.path));
   } else if (report.status.ok() || code == Code::kBeyondRepair) {
     const bool looked = tool_.action() == Action::kInfo;  // at metadata only
-    note.next = AdviceBeforeRestore(*fs_, there) +
-                (held_elsewhere ? HeldNote(there) : NextText(there, looked ? Action::kInfo : Action::kVerify, "", ""));
+    note.next = AdviceBeforeRestore(*fs_, there, moved) +
+                (!found.held.empty() ? HeldNote(there) : NextText(there, looked ? Action::kInfo : Action::kVerify, "", ""));
   } else {
-    note.next = AdviceAfterFailure(*fs_, there, ref, Action::kVerify, "", comm_.size() == 1);
+    note.next = AdviceAfterFailure(*fs_, there, ref, Action::kVerify, "", comm_.size() == 1, moved);
   }
   return note;
+}
+
+void ToolRun::SayReport(const DatasetRef& dataset, const DatasetReport& report, const std::string& state, const Found& found) {
+  const std::string repeated = RepeatedOptions(options_);
+  const bool none = tool_.action() == Action::kInfo && report.status.ok() && report.state == DatasetState::kUnprotected && comm_.size() == 1;
+  const std::string first = AdviceBeforeRestore(*fs_, report, found.moved) +
+                            (found.looked ? ReplacedText(*fs_, report, repeated, options_.key.get()) : std::string());
+  std::string places = found.looked ? ChangedPlacesText(*fs_, report, options_.key.get()) : std::string();
+  // Typed twice, the command would undo itself.
+  if (!places.empty() && !told_places_.insert(places).second) places = "  files changed places: the command is in a report above\n";
+  const std::string before_held = !places.empty() || !report.holds_another ? places : "  first, if files changed places, give them their names or contents back\n";
+  const std::string instead = none ? NoSetAdvice(*fs_, report, dataset, repeated) : found.held.empty() ? found.held : before_held + found.held;
+  Say(ReportText(report, tool_.action(), {state, first, repeated, tool_.again ? tool_.again() : std::string(), instead, places}));
 }
 
 // The part before `speaks_` runs on all ranks, the part after it on rank 0.
@@ -512,15 +552,12 @@ void ToolRun::CountAndPrint(const DatasetRef& dataset, DatasetReport report) {
   if (!speaks_) return;
   bytes_read_ += report.bytes_read;
   if (MadeAgain(report) && made_again_.size() < kMostLooks) made_again_.push_back(report.path);
-  const std::string repeated = RepeatedOptions(options_);
-  const bool may_be_elsewhere = report.state == DatasetState::kUnrepairable || report.state == DatasetState::kStale;
-  const bool looks = tool_.action() != Action::kInfo && may_be_elsewhere && looks_++ < kMostLooks;  // info reads no data
-  const std::string held = looks ? HeldElsewhereText(*fs_, report, repeated, options_.key.get()) : std::string();
-  if (books_ && tool_.note) {
-    if (const auto read = tool_.note(report)) {
-      books_->Add(report, NoteOf(dataset, report, *read, !held.empty()));
-      ForgetMembersOf(*this, report);
-    }
+  const auto read = books_ && tool_.note ? tool_.note(report) : std::nullopt;
+  const bool shown = tool_.tells() && !arguments_.quiet && !arguments_.json;
+  const Found found = LookElsewhere(report, shown, read.has_value());
+  if (read) {
+    books_->Add(report, NoteOf(dataset, report, *read, found));
+    ForgetMembersOf(*this, report);
   }
   if (!tool_.tells()) return;
   progress_->Clear();
@@ -539,17 +576,9 @@ void ToolRun::CountAndPrint(const DatasetRef& dataset, DatasetReport report) {
   }
   Json entry = arguments_.json ? ToJson(report) : Json::object();
   const std::string state = tool_.state_text ? tool_.state_text(*this, report, entry) : StateText(report, tool_.action());
-  // The report, then what to type next.
-  const bool none = tool_.action() == Action::kInfo && report.status.ok() && report.state == DatasetState::kUnprotected && comm_.size() == 1;
-  const std::string first = AdviceBeforeRestore(*fs_, report) + (looks ? ReplacedText(*fs_, report, repeated, options_.key.get()) : std::string());
-  std::string places = looks ? ChangedPlacesText(*fs_, report, options_.key.get()) : std::string();
-  // Typed twice, the command would undo itself.
-  if (!places.empty() && !told_places_.insert(places).second) places = "  files changed places: the command is in a report above\n";
-  const std::string before_held = !places.empty() || !report.holds_another ? places : "  first, if files changed places, give them their names or contents back\n";
-  const std::string instead = none ? NoSetAdvice(*fs_, report, dataset, repeated) : held.empty() ? held : before_held + held;
-  Say(ReportText(report, tool_.action(), {state, first, repeated, tool_.again ? tool_.again() : std::string(), instead, places}));
-  if (!report.status.ok()) {
-    const std::string next = AdviceAfterFailure(*fs_, report, dataset, tool_.action(), repeated, comm_.size() == 1);
+  if (shown) SayReport(dataset, report, state, found);
+  if (!report.status.ok() && !arguments_.quiet) {
+    const std::string next = AdviceAfterFailure(*fs_, report, dataset, tool_.action(), RepeatedOptions(options_), comm_.size() == 1, found.moved);
     const bool reported = report.devices > 0 || report.status.code() == Code::kBeyondRepair;  // not only a message (ReportText)
     reported ? Say(next) : Advise(next);
   }

@@ -100,7 +100,12 @@ class ToolRun {
   bool HasGone(const DatasetRef& dataset, const DatasetReport& report);
   /// Counts a report, and prints it.
   void CountAndPrint(const DatasetRef& dataset, DatasetReport report);
-  CatalogNote NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read, bool held_elsewhere);
+  struct Found;
+  /// Looks for the content of lost files elsewhere. `shown`: the report is printed; `noted`: the catalogue gets it. Rank 0 only.
+  Found LookElsewhere(const DatasetReport& report, bool shown, bool noted);
+  /// Prints the report, then what to type next.
+  void SayReport(const DatasetRef& dataset, const DatasetReport& report, const std::string& state, const Found& found);
+  CatalogNote NoteOf(const DatasetRef& dataset, const DatasetReport& report, CatalogNote::Read read, const Found& found);
   /// Drops datasets that the run has already handled. Collective.
   Status DropSeen(std::vector<DatasetRef>& datasets);
   /// Reports a failure on stderr and in the JSON document. The caller counts its exit code.
