@@ -104,13 +104,18 @@ bool LooksUntouched(const FileView& file) {
   return file.identity.Is(Identity::Kind::kProven) && file.present && file.sidecar_usable() && !file.intent && told;
 }
 
+// True if `name`, that of an identity, means the file `path`: it is a path, or the end that a pattern has in common in all directories.
+bool IsNameOf(FileSystem& fs, const std::string& name, const std::string& path) {
+  return name == path || path.ends_with("/" + name) || RealPathOf(fs, name) == RealPathOf(fs, FollowLink(fs, path));
+}
+
 // Files of which nothing else has the committed content. Members that exchanged their contents have each other's.
 Status WarnOfLast(const Context& context, const DatasetView& view, DatasetReport& report) {
   if (report.cannot_undo) return Status::Ok();
   const bool shared = view.ref.kind == DatasetKind::kShared;
   const auto is_in_the_set = [&](const FileView& file) {
     return !shared && std::ranges::any_of(view.files(), [&](const FileView& other) {
-      return other.identity.Is(Identity::Kind::kProven) && BaseNameOf(other.identity.name) == BaseNameOf(file.path);
+      return &other != &file && other.identity.Is(Identity::Kind::kProven) && IsNameOf(context.fs, other.identity.name, file.path);
     });
   };
   std::vector<HolderOf> mine;  // here: the holder of the present content
