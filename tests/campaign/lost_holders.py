@@ -2,7 +2,6 @@
 
 import unittest
 
-from advice_lost import LONG_AGO, Lost
 from lost_copies import COMMIT, REPAIR, Rotten
 
 
