@@ -168,6 +168,7 @@ class Copier {
     if (report_.unsealed && replaced_->contents().superblock.sealed()) {
       return NotSealed(fmt::format(": {} is, and would be replaced", report_.to));
     }
+    LZY_RETURN_IF_ERROR(CheckJudged());
     if (request_.member || !replaced_->committed() || replaced_->contents().superblock.kind == DatasetKind::kShared)
       return Status::Ok();
     if (there_.ok()) {
@@ -180,6 +181,15 @@ class Copier {
             fmt::format("{}: is a lost member of a protected set, and a copy in its place would be none; "
                         "rebuild it: lzy-restore {}",
                         report_.to, ShellQuote(report_.to))};
+  }
+
+  // The source may have rotted, and what it would replace is proven.
+  Status CheckJudged() {
+    if (request_.salvage || !source_->unjudged() || !there_.ok() || !replaced_->committed()) return Status::Ok();
+    report_.changed = true;
+    report_.warnings.clear();  // they say that it was copied
+    return {Code::kBusy, fmt::format("{0}: its sidecar cannot be used, so nothing shows whether it is damaged, and {1} is protected. So {1} was not "
+                                     "replaced. What to do: lzy-verify {2}", report_.from, report_.to, ShellQuote(report_.from))};
   }
 
   // No file has the name, but the sidecar of this name may be that of a renamed file. Then it is first renamed after that

@@ -73,8 +73,8 @@ struct OpenFacts {
   std::vector<std::uint8_t> acl;
   Attributes attributes;
   ReadFacts read;
-  bool unsealed = false;
-  LZY_FIELDS(status, handle, stat, commit, notes, acl, attributes, unsealed, read)
+  bool unsealed = false, unjudged = false;
+  LZY_FIELDS(status, handle, stat, commit, notes, acl, attributes, unsealed, unjudged, read)
 };
 
 // Reads a range into the beginning of the answer. Returns the number of its bytes in the answer.
@@ -157,6 +157,7 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
       if (source->committed() != nullptr) facts.commit = *source->committed();
       facts.notes = source->notes();
       facts.unsealed = source->unsealed();
+      facts.unjudged = source->unjudged();
       auto acl = source->file().AccessAcl();
       if (!acl.ok()) {
         facts = {};
@@ -247,6 +248,7 @@ class RemoteSource final : public CopySource {
     stat_ = facts.stat;
     notes_ = facts.notes;
     unsealed_ = facts.unsealed;
+    unjudged_ = facts.unjudged;
     commit_ = facts.commit;
     holder_ = holders[0];
     if (facts.handle == 0) {

@@ -71,6 +71,7 @@ Status LocalSource::LoadSidecar() {
     // A sidecar that cannot be read now may be right.
     const bool for_ever = IsRuined(usable) || usable.code() == Code::kCorrupt || usable.code() == Code::kNewerFormat;
     if (options_.key || !for_ever) return usable;
+    unjudged_ = true;
     notes_.push_back(
         fmt::format("{}: its sidecar cannot be used, so it was copied without a check: {}", path_, usable.message()));
     return Status::Ok();

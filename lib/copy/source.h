@@ -51,6 +51,8 @@ class CopySource {
   const std::vector<std::string>& notes() const { return notes_; }
   /// True if a key is given and the file is not sealed.
   bool unsealed() const { return unsealed_; }
+  /// True if the file was protected, and its sidecar cannot be used any more: nothing shows whether the file is damaged.
+  bool unjudged() const { return unjudged_; }
 
   /// Reads to.size() bytes at `offset`. Waits if the rate is limited. kBusy: the file was changed since it was opened, or
   /// has blocks that may be edits (not with salvage); then changed() is true. kBeyondRepair: blocks are damaged and cannot be
@@ -82,6 +84,7 @@ class CopySource {
   FileStat stat_;
   std::vector<std::string> notes_;
   bool unsealed_ = false;
+  bool unjudged_ = false;
   std::atomic<bool> changed_{false};
   std::atomic<std::uint64_t> reread_{0}, healed_{0};
 

@@ -258,5 +258,25 @@ class Linked(Rotten):
         self.intact("lzy-verify snap", "lzy-verify tree")
 
 
+class CopyTool(Rotten):
+    """lzy-copy replaces nothing right by what may be damage, and leaves nothing out silently."""
+
+    def test_a_source_whose_sidecar_is_destroyed_replaces_no_protected_copy(self):
+        world = self.world
+        self.files(["src/f"], self.SIZE)
+        world.protect("src/f")
+        world.must("lzy-copy src copy && truncate -s 0 src/.LZY.f")
+        good, bad = self.rot("src/f")
+        for command in ("lzy-copy src/f copy/f", "touch src/f; lzy-copy --resume src copy", "lzy-copy --no-protect src/f copy/f"):
+            done = world.run(command)
+            self.assertEqual(done.code, 9, world.story())
+            self.assertIn("What to do: lzy-verify src/f", done.text)
+            self.assertNotIn("was copied", done.text)
+            self.assertEqual(world.files()["copy/f"], good)
+        self.intact("lzy-verify copy")
+        world.must("lzy-copy src new && lzy-copy --salvage src/f copy/f")
+        self.assertEqual({world.files()[path] for path in ("copy/f", "new/f")}, {bad})
+
+
 if __name__ == "__main__":
     unittest.main()
