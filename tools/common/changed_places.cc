@@ -87,6 +87,10 @@ std::set<std::string> EditedFiles(const DatasetReport& report) {
 
 }  // namespace
 
+bool IsThere(FileSystem& fs, const std::string& path) {
+  return fs.Stat(path, /*follow=*/false).ok();
+}
+
 std::string FreeName(FileSystem& fs, const std::string& path) {
   std::string away = path + ".away";
   while (fs.Stat(away, /*follow=*/false).ok()) away += "1";

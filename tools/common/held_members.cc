@@ -28,10 +28,8 @@ namespace lzy {
 namespace {
 
 // Members that are looked for, and files that are compared for one of them.
-constexpr std::size_t kMostSought = 64;
-constexpr std::size_t kMostCompared = 8;
-
-bool IsThere(FileSystem& fs, const std::string& path) { return fs.Stat(path, /*follow=*/false).ok(); }
+constexpr std::size_t kMostLostMembers = 64;
+constexpr std::size_t kMostCandidates = 8;
 
 bool IsOfCommit(const Peek& peek, const DatasetReport& report) {
   return peek.committed && peek.kind == DatasetKind::kSet && UuidText(peek.uuid) == report.uuid && peek.generation == report.generation;
@@ -171,7 +169,7 @@ std::vector<std::string> Search::CopiesByRecord(const RecordedMember& record) {
   std::size_t compared = 0;
   for (const std::string& path : record.size > 0 ? FilesOfSize(DirectoryOf(record.path), record.size) : std::vector<std::string>()) {
     if (path == record.path || (moved_only_ && HasOwnPlace(path, "")) || !MayHave(path, record)) continue;
-    if (++compared > kMostCompared) break;
+    if (++compared > kMostCandidates) break;
     if (roots_.try_emplace(path, fs_, path, key_).first->second.Are(record)) copies.push_back(path);
   }
   return copies;
@@ -197,7 +195,7 @@ std::optional<HeldMember> Search::Find(std::uint32_t rank) {
   std::vector<std::string> copies;
   if (!sidecar.empty()) {
     const auto counts = [&](const std::string& file) { return !moved_only_ || !HasOwnPlace(file, sidecar); };
-    copies = FindCopies(fs_, sidecar, place, key_, kMostCompared, counts);
+    copies = FindCopies(fs_, sidecar, place, key_, kMostCandidates, counts);
   } else if (const RecordedMember* const record = RecordOf(rank)) {
     copies = CopiesByRecord(*record);
   }
@@ -222,7 +220,7 @@ std::vector<HeldMember> FindHeldMembers(FileSystem& fs, const DatasetReport& rep
     const bool gone = damage.cause == DamageCause::kMissing && !IsThere(fs, damage.path);
     if (gone || (beyond && damage.beyond_repair)) sought.insert(damage.device);
   }
-  if (sought.size() > kMostSought) return held;
+  if (sought.size() > kMostLostMembers) return held;
   Search search(fs, report, /*moved_only=*/!beyond, key);
   for (const std::uint32_t rank : sought) {
     if (auto one = search.Find(rank)) held.push_back(*std::move(one));

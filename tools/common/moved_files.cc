@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "common/changed_places.h"
 #include "common/held_members.h"
 #include "names/content_match.h"
 #include "names/holders.h"
@@ -21,8 +22,6 @@ namespace {
 
 // The most files that one report names.
 constexpr std::size_t kMostTold = 8;
-
-bool IsThere(FileSystem& fs, const std::string& path) { return fs.Stat(path, /*follow=*/false).ok(); }
 
 // A member that has the place of its set in another directory, together with its sidecar.
 struct Elsewhere {
