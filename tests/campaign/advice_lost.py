@@ -1387,7 +1387,7 @@ class Told(Lost):
         self.files(["f", "g"])
         self.world.protect("f g")
         self.world.must("rm f && mkdir f")
-        self.assertEqual(self.same_words(1), {"mv f f.away && lzy-restore f"})
+        self.assertEqual(self.same_words(1), {"mv -n f f.away && lzy-restore f"})
 
     def test_status_of_an_edited_member_without_its_sidecar(self):
         self.files([f"s.{rank}" for rank in range(3)])

@@ -28,6 +28,7 @@ def next_steps(text):
         away = FIRST.search(line)
         if away:
             first += away.group(1) + " && "
+            line = line.replace(away.group(0), "")  # it is part of the next command
         for match in STEP.finditer(line):
             step = match.group(1)
             if BLANKS & set(re.split(r"[\s;:]+", step)) or first + step in steps:
