@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "common/paths.h"
 #include "common/print.h"
 #include "names/content_match.h"
 #include "names/lookup.h"
@@ -86,22 +87,6 @@ std::set<std::string> EditedFiles(const DatasetReport& report) {
 }
 
 }  // namespace
-
-bool IsThere(FileSystem& fs, const std::string& path) {
-  return fs.Stat(path, /*follow=*/false).ok();
-}
-
-std::string FreeName(FileSystem& fs, const std::string& path) {
-  std::string away = path + ".away";
-  while (fs.Stat(away, /*follow=*/false).ok()) away += "1";
-  return away;
-}
-
-std::string ShortPath(FileSystem& fs, const std::string& path) {
-  const auto here = fs.RealPath(".");
-  const std::string above = here.ok() ? (*here == "/" ? *here : *here + "/") : path;
-  return path.size() > above.size() && path.starts_with(above) ? path.substr(above.size()) : path;
-}
 
 // In a ring of more files, each exchange gives at least one of them its name back, so reports come to an end.
 std::string ChangedPlacesText(FileSystem& fs, const DatasetReport& report, const LeafKey* key) {

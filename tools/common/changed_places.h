@@ -18,13 +18,4 @@ namespace lzy {
 /// copied. `key`: of sealed datasets.
 std::string ChangedPlacesText(FileSystem& fs, const DatasetReport& report, const LeafKey* key);
 
-/// True if there is something of this name, also a link that leads nowhere.
-bool IsThere(FileSystem& fs, const std::string& path);
-
-/// `path` with ".away" behind it, and digits if there is such a file.
-std::string FreeName(FileSystem& fs, const std::string& path);
-
-/// A path below the working directory without the path of that; any other as it is.
-std::string ShortPath(FileSystem& fs, const std::string& path);
-
 }  // namespace lzy

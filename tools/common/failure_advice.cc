@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/printable.h"
-#include "common/changed_places.h"
 #include "common/moved_files.h"
+#include "common/paths.h"
 #include "common/set_aside.h"
 #include "names/content_match.h"
 #include "names/former_names.h"

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "base/printable.h"
-#include "common/changed_places.h"
+#include "common/paths.h"
 #include "common/print.h"
 #include "names/holders.h"
 #include "names/lookup.h"

@@ -15,7 +15,7 @@
 
 #include "base/printable.h"
 #include "comm/records.h"
-#include "common/changed_places.h"
+#include "common/paths.h"
 #include "names/lookup.h"
 #include "names/peek.h"
 #include "request/deletion_record.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/printable.h"
-#include "common/changed_places.h"
 #include "common/held_members.h"
+#include "common/paths.h"
 #include "names/content_match.h"
 #include "names/holders.h"
 #include "names/lookup.h"
