@@ -14,4 +14,8 @@ unsigned WritersElsewhere(unsigned threads, unsigned ranks, unsigned files) {
   return at_once > threads ? at_once - threads : 0;
 }
 
+void ExpectWritersOfRanks(File& file, unsigned threads, int ranks, std::size_t files) {
+  ExpectWriters(file, threads, WritersElsewhere(threads, static_cast<unsigned>(ranks), static_cast<unsigned>(files)));
+}
+
 }  // namespace lzy

@@ -4,6 +4,8 @@
 //
 // commit/, encode/ and repair/ call ExpectWriters for the files that they make.
 
+#include <cstddef>
+
 #include "base/file.h"
 
 namespace lzy {
@@ -23,5 +25,8 @@ void ExpectWriters(File& file, unsigned here, unsigned elsewhere);
 
 /// The second argument, if `ranks` processes with `threads` threads each share their writes among `files` files.
 unsigned WritersElsewhere(unsigned threads, unsigned ranks, unsigned files);
+
+/// The hint for one of `files` files among which `ranks` processes with `threads` threads each share their writes.
+void ExpectWritersOfRanks(File& file, unsigned threads, int ranks, std::size_t files);
 
 }  // namespace lzy

@@ -36,8 +36,7 @@ Status FileSet::OpenOutputs() {
       job.parity_is_fresh = true;
       const std::uint64_t size = group.layout->parity_size(f);
       if (size > 0) LZY_RETURN_IF_ERROR(out->file().Truncate(out->ParityFileOffset(0) + size));
-      const unsigned threads = ThreadsFor(context_);
-      ExpectWriters(out->file(), threads, WritersElsewhere(threads, static_cast<unsigned>(comm_.size()), static_cast<unsigned>(facts_.size())));
+      ExpectWritersOfRanks(out->file(), ThreadsFor(context_), comm_.size(), facts_.size());
     }
     job.parity_out = &out->file();
     job.parity_base = out->ParityFileOffset(0);

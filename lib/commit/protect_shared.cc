@@ -255,9 +255,7 @@ class SharedFile : public Protector {
 
   // All ranks write to `files` new files like this one.
   void ExpectAllRanks(File& file, std::size_t files) {
-    if (incremental_) return;
-    const unsigned threads = ThreadsFor(context_);
-    ExpectWriters(file, threads, WritersElsewhere(threads, static_cast<unsigned>(comm_.size()), static_cast<unsigned>(files)));
+    if (!incremental_) ExpectWritersOfRanks(file, ThreadsFor(context_), comm_.size(), files);
   }
 
   // Sends the stat of rank 0's output file to all ranks. By name alone, a rank on another node might open the sidecar that

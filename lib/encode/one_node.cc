@@ -104,8 +104,7 @@ class OneNode {
     Seen& one = seen_[told.file];
     LZY_ASSIGN_OR_RETURN(one.data, OpenTheSame(told.data, context_.fs, OpenMode::kRead));
     LZY_ASSIGN_OR_RETURN(one.out, OpenTheSame(told.out, context_.fs, OpenMode::kReadWrite));
-    const unsigned threads = ThreadsFor(context_);
-    ExpectWriters(*one.out, threads, WritersElsewhere(threads, static_cast<unsigned>(comm_.size()), static_cast<unsigned>(seen_.size())));
+    ExpectWritersOfRanks(*one.out, ThreadsFor(context_), comm_.size(), seen_.size());
     one.job = &one.guest;
     one.guest.data = one.data.get();
     one.guest.key = context_.options.key.get();

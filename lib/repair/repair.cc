@@ -434,9 +434,7 @@ void Repairer::ExpectWriters(const Ensemble& ensemble, std::size_t e, int ranks)
     if (repair.plan->rebuild_sidecar) made.push_back(repair.out->parity.file);
   }
   std::erase(made, nullptr);
-  const unsigned threads = ThreadsFor(context_);
-  const unsigned elsewhere = WritersElsewhere(threads, static_cast<unsigned>(ranks), static_cast<unsigned>(made.size()));
-  for (File* file : made) lzy::ExpectWriters(*file, threads, elsewhere);
+  for (File* file : made) ExpectWritersOfRanks(*file, ThreadsFor(context_), ranks, made.size());
 }
 
 void Repairer::CopyFromReplica(const std::vector<Status>& opened) {
