@@ -150,23 +150,25 @@ class Part3(Advice):
     PART = 3
 
 
-def main():
-    options = argparse.ArgumentParser(description=__doc__)
+def by_hand(description, try_one, smaller=None):
+    """Tries states by the options of the command line. `smaller`: makes a small state of one with a fault."""
+    options = argparse.ArgumentParser(description=description)
     options.add_argument("--bin", required=True, help="the directory of the tools")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--count", type=int, default=100)
     options.add_argument("--keep-going", action="store_true", help="do not stop at the first fault")
-    options.add_argument("--shrink", action="store_true", help="with --keep-going: make each a small one")
+    if smaller:
+        options.add_argument("--shrink", action="store_true", help="with --keep-going: make each a small one")
     given = options.parse_args()
     rules, start = collections.Counter(), time.time()
     use_memory()
     atexit.register(leave_memory)
     for seed in range(given.seed, given.seed + given.count):
-        found = try_state(seed, bin_directory=given.bin)
+        found = try_one(seed, bin_directory=given.bin)
         if not found:
             continue
-        if given.shrink or not given.keep_going:
-            found = shrink(seed, *found, given.bin)
+        if smaller and (given.shrink or not given.keep_going):
+            found = smaller(seed, *found, given.bin)
         rules[found[0].rule] += 1
         print(report(seed, *found) + "\n" + "=" * 100, flush=True)
         if not given.keep_going:
@@ -176,4 +178,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(by_hand(__doc__, try_state, shrink))

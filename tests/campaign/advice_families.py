@@ -5,8 +5,6 @@ is followed step by step under the oracle (advice_oracle.py), and must come to a
 By CTest: the class of unittest. By hand: advice_families.py --bin DIR [--seed N] [--count N] [--keep-going]
 """
 
-import argparse
-import atexit
 import os
 import random
 import sys
@@ -166,27 +164,5 @@ class Families(unittest.TestCase):
                 self.fail(advice_campaign.report(seed, *found))
 
 
-def main():
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--bin", required=True, help="the directory of the tools")
-    options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--count", type=int, default=100)
-    options.add_argument("--keep-going", action="store_true", help="do not stop at the first fault")
-    given = options.parse_args()
-    advice_campaign.use_memory()
-    atexit.register(advice_campaign.leave_memory)
-    faults = 0
-    for seed in range(given.seed, given.seed + given.count):
-        found = try_state(seed, given.bin)
-        if not found:
-            continue
-        faults += 1
-        print(advice_campaign.report(seed, *found) + "\n" + "=" * 100, flush=True)
-        if not given.keep_going:
-            return 1
-    print(f"{given.count} states, {faults} faults")
-    return 1 if faults else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(advice_campaign.by_hand(__doc__, try_state))
