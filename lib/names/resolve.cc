@@ -212,10 +212,11 @@ Status AgreeOnMembers(FileSystem& fs, Survey& survey, Communicator& comm, Resolv
     dataset.notes = std::move(remarks[i].notes);
     dataset.hints = std::move(remarks[i].hints);
     const std::uint32_t members = dataset.kind == DatasetKind::kSet ? (version++)->members : 0;
-    const auto lost = std::ranges::count_if(remarks[i].leftovers, [](const auto& one) { return IsLost(one.second); });
+    const auto is_counted = [](const Leftover& one) { return IsLost(one) && one.foreign.empty(); };
+    const auto lost = std::ranges::count_if(remarks[i].leftovers, [&](const auto& one) { return is_counted(one.second); });
     bool first = true;
     for (const auto& [path, leftover] : remarks[i].leftovers) {
-      const bool one_of_many = remarks[i].meant && IsLost(leftover) && lost > kMostSought;
+      const bool one_of_many = remarks[i].meant && is_counted(leftover) && lost > kMostSought;
       if (one_of_many && !std::exchange(first, false)) continue;
       std::string text = LeftoverText(leftover, dataset.path, members);
       if (one_of_many) text += fmt::format("; the same is true of {} more files", lost - 1);

@@ -580,7 +580,11 @@ void ToolRun::CountAndPrint(const DatasetRef& dataset, DatasetReport report) {
   if (!report.status.ok() && !arguments_.quiet) {
     const std::string next = AdviceAfterFailure(*fs_, report, dataset, tool_.action(), RepeatedOptions(options_), comm_.size() == 1, found.moved);
     const bool reported = report.devices > 0 || report.status.code() == Code::kBeyondRepair;  // not only a message (ReportText)
-    reported ? Say(next) : Advise(next);
+    if (reported) {
+      Say(next);
+    } else {
+      Advise(next);
+    }
   }
   // --log=info: where the time went.
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
