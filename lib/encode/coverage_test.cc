@@ -149,7 +149,7 @@ class SharedParts : public CoverageTest {
   static constexpr int kRanks = 2;
   SharedParts() {
     for (auto& capture : captures_) {
-      auto made = Capture::Create({.parameters = layout().parameters(), .memory = kMemory});
+      auto made = lzy::Capture::Create({.parameters = layout().parameters(), .memory = kMemory});
       EXPECT_OK(made);
       capture = std::move(*made);
     }
@@ -183,7 +183,7 @@ class SharedParts : public CoverageTest {
     return parts[0];
   }
 
-  std::unique_ptr<Capture> captures_[kRanks];
+  std::unique_ptr<lzy::Capture> captures_[kRanks];
   std::uint64_t turn_ = 0;
 };
 
