@@ -15,6 +15,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -613,6 +614,9 @@ int ToolRun::Run() {
   }
   // Files that are proven elsewhere must not be overwritten, even if the command names only one dataset.
   if (keeps_books) AddToReach(*fs_, [this] { return DirectoriesInCatalog(options_); }, Reach::kKnown);
+  if (keeps_books) {
+    AddFilesToReach(*fs_, [files = std::make_shared<FilesInCatalog>(options_)](std::uint64_t bytes) { return files->OfSize(bytes); });
+  }
   // A file that was moved is in one directory, and its sidecar in another.
   for (const Resolve what : std::set{Resolve::kProtected, tool_.resolve()}) {
     if (arguments_.paths.size() > 1) AddToReach(*fs_, [this, what] { return DirectoriesOf(*fs_, arguments_.paths, what); }, Reach::kNamed);
