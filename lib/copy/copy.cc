@@ -66,12 +66,13 @@ class Copier {
                           report_.from)};
     }
     const bool local = !request_.open;
-    auto source = local ? LocalSource::Open(fs_, context_.options, report_.from, request_.salvage, request_.wait)
+    auto source = local ? LocalSource::Open(fs_, context_.options, report_.from, {request_.salvage, request_.judged}, request_.wait)
                         : request_.open(report_.from);
     if (source.status().code() == Code::kNotFound) {  // it existed when the copy was planned
       report_.changed = true;
       return {Code::kBusy, fmt::format("{}: was removed before it was copied", report_.from)};
     }
+    report_.changed = source.status().code() == Code::kBusy;
     LZY_ASSIGN_OR_RETURN(source_, std::move(source));
     report_.warnings = source_->notes();
     LZY_RETURN_IF_ERROR(CheckSeal());

@@ -25,6 +25,7 @@ struct CopyRequest {
   bool protect = true;    ///< make the sidecar of the copy, too
   bool salvage = false;   ///< copy damaged blocks that cannot be rebuilt as they are
   bool resume = false;    ///< continue an interrupted copy; skip files that are there already
+  bool judged = false;    ///< as SourceRules::judged
   bool member = false;    ///< the copy is a member of a set: leave an existing sidecar to the commit of the set
   bool follow = true;     ///< if `to` is a symbolic link, copy to its target; false: replace the link
   bool sync_name = true;  ///< sync the directory; false: the caller does
