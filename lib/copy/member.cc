@@ -58,8 +58,9 @@ std::map<std::uint32_t, MemberRule> RulesOf(const DatasetView& view) {
     for (std::size_t f = 0; f < ensemble.files.size() && f < ensemble.records.size(); ++f) {
       const FileView& file = ensemble.files[f];
       const MemberRecord& record = ensemble.records[f];
-      rules[record.rank] = {.record = {file.sidecar_path, file.path, sb.block_size, sb.key_id, sb.uuid, sb.generation, record.size,
-                                       file.commit_clock_ns, record.data_root},
+      rules[record.rank] = {.record = {.sidecar = file.sidecar_path, .path = file.path, .block_size = sb.block_size, .key_id = sb.key_id, .set = sb.uuid,
+                                       .generation = sb.generation, .size = record.size, .commit_clock_ns = file.commit_clock_ns,
+                                       .root = record.data_root},
                             .usable = HasAllHashes(file)};
     }
   }

@@ -134,6 +134,46 @@ class CopiedSets(Rotten):
         self.assertEqual(done.code, 2)
         self.assertIn("repair the set first: lzy-verify --repair src/s.1", done.text)
 
+class OldSidecars(Rotten):
+    """lzy-copy says what it does to the sidecar of the file that it replaces."""
+
+    EDITED = "printf EDITED | dd of=src bs=1 conv=notrunc status=none && touch -r live/x src"
+
+    def state(self, change):
+        self.files(["live/x"], self.SIZE)
+        self.world.must(f"lzy-protect -q --block-size 4K live && {change}")
+
+    def test_of_a_file_that_another_version_replaces_unprotected(self):
+        world = self.world
+        self.state(f"cp -p live/x src && {self.EDITED}")
+        done = world.must("lzy-copy --no-protect src live/x")
+        self.assertRegex(done.text, r"live/x: its old sidecar is kept as \S+/\.LZY-tmp\.\d+\.x, because")
+        step = "lzy-protect --force live/x"
+        self.assertIn(f"it is right: {step}", done.text)
+        for command in ("lzy-verify live", "lzy-verify --repair live", "lzy-restore live", "lzy-protect live"):
+            self.assertIn(f"To commit it as it is: {step}; if it is damaged, give it its sidecar back", world.run(command).text)
+        copied = world.files()["src"]
+        self.intact(step, "lzy-verify live", "lzy-verify --repair live", "lzy-info --prune live", "lzy-restore live")
+        self.assertEqual(world.files()["live/x"], copied)
+
+    def test_of_a_file_that_another_version_replaces(self):
+        world = self.world
+        self.state(f"cp -p live/x src && {self.EDITED}")
+        self.assertRegex(world.must("lzy-copy src live/x").text, r"live/x: its old sidecar is kept as \S+, because \S+/src may be the file that it was")
+        self.intact("lzy-verify live", "lzy-verify --repair live")
+
+    def test_of_a_file_that_an_unlike_one_replaces(self):
+        world = self.world
+        self.files(["live/y"])
+        self.state("head -c 3000 /dev/urandom > src && mkdir old && cp src old/x && cp src old/y")
+        world.must("lzy-verify live")
+        self.assertIn("live/x: was protected, and the copy is not: its sidecar was removed\n", world.must("lzy-copy --no-protect src live/x").text)
+        self.assertNotIn("not protected any more", world.must("lzy-verify live").text)
+        world.must("lzy-protect live")
+        self.assertIn("the same of 1 more: was protected", world.must("lzy-copy --no-protect old/x old/y live/").text)
+        world.must("lzy-protect live")
+        self.assertNotIn("sidecar", world.must("lzy-copy src live/x").text)
+
 
 if __name__ == "__main__":
     unittest.main()
