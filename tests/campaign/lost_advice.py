@@ -226,6 +226,20 @@ class Catalogue(Advice):
         self.assertTrue(step.startswith("lzy-status --rescan "), step)
         self.assertNotIn(step, next_steps(self.text(step)))
 
+    def test_a_member_that_was_restored_since_is_not_to_be_renamed_back(self):
+        self.files([f"p.{rank}" for rank in range(5)])
+        self.world.protect("p.%r")
+        self.world.must("mv p.4 p.4.old")
+        self.judge("lzy-scrub .", codes=[1])
+        self.assertIn("mv -n", self.text("lzy-status"))
+        self.world.must("lzy-restore p.%r")
+        text = self.text("lzy-status", 4)
+        self.assertNotIn("mv -n", text)
+        step, = next_steps(text)
+        self.assertRegex(step, r"^lzy-verify \S*/p\.4\.old$")
+        self.text(step, 4)
+        self.assertNotIn(step, next_steps(self.text("lzy-status", 4)))
+
     def test_a_set_of_which_all_sidecars_are_destroyed_is_missed_until_it_is_protected(self):
         self.files(["s.0", "s.1", "n"])
         self.world.protect("'s.%r' n")
