@@ -160,6 +160,7 @@ void Survey::AddFile(const std::string& path) {
 // for in several ways, the surest first.
 bool Survey::AddMember(const std::string& path, const Peek& peek) {
   auto pattern = PatternByTail(path, peek.name, peek.rank);
+  if (pattern) pattern = PresentPattern(path, *pattern, peek);
   if (!pattern) pattern = PatternOfRenamed(path, peek);
   if (!pattern) {
     // Members may each be in a directory of their own, and have been renamed there ("node%r/state" to "node%r/old").
@@ -184,6 +185,12 @@ bool Survey::AddMember(const std::string& path, const Peek& peek) {
   AddSet(*pattern).members.emplace(peek.rank, path);
   named_members_[*pattern].emplace(peek.rank, Member{path, peek});
   return true;
+}
+
+std::string Survey::PresentPattern(const std::string& path, const std::string& recorded, const Peek& peek) {
+  if (peek.members < 2 || HasOtherMember(recorded, peek)) return recorded;
+  const auto now = PatternOfRenamed(path, peek);
+  return now && HasOtherMember(*now, peek) ? *now : recorded;
 }
 
 std::optional<std::string> Survey::PatternByTail(const std::string& path, const std::string& tail, std::uint32_t rank) {
@@ -546,6 +553,7 @@ std::optional<std::string> Survey::OtherSetOf(const Match& match, const std::opt
   if (!peek || !peek->committed || peek->kind != DatasetKind::kSet) return std::nullopt;
   // If members exchanged their sidecars, or took them along, the recorded rank differs from that of the name.
   auto recorded = PatternFromTail(match.path, peek->name, peek->rank);
+  if (recorded) recorded = PresentPattern(match.path, *recorded, *peek);
   if (!recorded) recorded = PatternFromTail(match.path, peek->name);
   return recorded && !MeansTheSame(*recorded, match.resolved) ? recorded : std::nullopt;
 }
@@ -560,7 +568,8 @@ std::set<std::string> Survey::RenamedSetsIn(const std::vector<Match>& matches) {
   for (const Match& match : matches) {
     const auto peek = match.rank && IsThere(match.path) ? PeekFor(match.path) : std::nullopt;
     if (!peek || !peek->committed || peek->kind != DatasetKind::kSet) continue;
-    if (const auto recorded = PatternFromTail(match.path, peek->name)) {
+    if (auto recorded = PatternFromTail(match.path, peek->name)) {
+      if (MatchPattern(*recorded, match.path) == peek->rank) recorded = PresentPattern(match.path, *recorded, *peek);
       if (MeansTheSame(*recorded, match.resolved)) return {};
       continue;
     }

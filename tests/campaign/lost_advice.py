@@ -200,6 +200,31 @@ class NoSuchSet(Advice):
         self.assertEqual(next_steps(self.text("lzy-verify 's.%r'", 4)), ["lzy-verify s.5"])
 
 
+class Transposed(Advice):
+    """Sets with two numbers in their names."""
+
+    def transpose(self, count=3):
+        """ck.0.1 becomes ck.1.0, each with its sidecar."""
+        for number in range(count):
+            for rank in range(number):
+                self.swap(f"ck.{number}.{rank}", f"ck.{rank}.{number}", also_sidecars=True)
+
+    def test_a_set_whose_number_has_another_place_in_the_name_now(self):
+        world = self.world
+        self.files([f"ck.{number}.{rank}" for number in range(3) for rank in range(3)])
+        world.protect("ck.0.%r ck.1.%r ck.2.%r")
+        self.transpose()
+        sets = [f"ck.%r.{number}" for number in range(3)]
+        self.intact("lzy-verify .", *(f"lzy-verify {name}" for name in sets), "lzy-verify ck.0.0")
+        self.assertIn("Name one of the sets that are here: ck.%r.0, ck.%r.1, ck.%r.2\n", self.text("lzy-verify ck.0.%r", 3))
+        good = world.files()
+        world.must("rm ck.0.0 .LZY.ck.0.0 ck.2.1 .LZY.ck.2.1")
+        self.judge("lzy-restore ck.%r.0", "lzy-restore ck.%r.1", "lzy-verify .", codes=[0, 0, 0])
+        self.assertEqual(world.files(), good)
+        self.transpose()
+        self.intact("lzy-verify .", "lzy-verify ck.0.%r", "lzy-verify ck.1.%r", "lzy-verify ck.2.%r")
+
+
 class Catalogue(Advice):
     """lzy-status has no commands that are of no use any more."""
 
