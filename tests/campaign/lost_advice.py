@@ -225,6 +225,37 @@ class Transposed(Advice):
         self.intact("lzy-verify .", "lzy-verify ck.0.%r", "lzy-verify ck.1.%r", "lzy-verify ck.2.%r")
 
 
+class MovedInTheTree(Advice):
+    """A file that was moved to a directory without any sidecar is named where its old place is judged."""
+
+    def setUp(self):
+        super().setUp()
+        self.files(["d1/f"], 300000)
+        self.world.protect("d1")
+
+    def test_a_whole_file(self):
+        before = self.world.read("d1/f")
+        self.world.must("mkdir d2 && mv d1/f d2/g")
+        for command in ("lzy-verify .", "lzy-verify d1 d2", "lzy-scrub .", "lzy-verify d2 d1/f"):
+            self.assertIn("d2/g holds what it was, so nothing is lost", self.text(command, 2))
+        self.do(self.text("lzy-verify .", 2), "mv -n d2/g d1/f")
+        self.assertEqual(self.world.read("d1/f"), before)
+        self.intact("lzy-verify .")
+
+    def test_a_damaged_file(self):
+        before = self.world.read("d1/f")
+        self.world.flip("d1/f", 100)
+        self.world.must("mkdir d2 && mv d1/f d2/f")
+        self.assertIn("d2/f may be what is left of it", self.text("lzy-verify .", 2))
+        self.do(self.text("lzy-verify .", 2), "mv -n d2/f d1/f && lzy-verify --repair d1/f")
+        self.assertEqual(self.world.read("d1/f"), before)
+
+    def test_another_file_of_this_size_and_time_is_not_named(self):
+        self.world.must("rm d1/f")
+        self.files(["d2/f", "d2/g"], 300000)
+        self.assertNotIn("d2", self.text("lzy-verify .", 2))
+
+
 class Catalogue(Advice):
     """lzy-status has no commands that are of no use any more."""
 

@@ -28,6 +28,7 @@
 #include "common/helper.h"
 #include "common/losses.h"
 #include "common/moved_files.h"
+#include "common/moved_in_tree.h"
 #include "common/mpi_session.h"
 #include "common/progress.h"
 #include "common/streams.h"
@@ -613,6 +614,7 @@ int ToolRun::Run() {
   }
   // Files that are proven elsewhere must not be overwritten, even if the command names only one dataset.
   if (keeps_books) AddToReach(*fs_, [this] { return DirectoriesInCatalog(options_); }, Reach::kKnown);
+  LookForMovedIn(*fs_, [this] { return DirectoriesOf(*fs_, arguments_.paths, Resolve::kProtectable); });
   // A file that was moved is in one directory, and its sidecar in another.
   for (const Resolve what : std::set{Resolve::kProtected, tool_.resolve()}) {
     if (arguments_.paths.size() > 1) AddToReach(*fs_, [this, what] { return DirectoriesOf(*fs_, arguments_.paths, what); }, Reach::kNamed);
