@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/rate_limit.h"
 #include "common/tool.h"
+#include "request/deletion_record.h"
 #include "sidecar/names.h"
 #include "tuning/tuning.h"
 
@@ -270,6 +271,7 @@ class CopyRun {
         run_.Advise(fmt::format("  what was proven of {} is kept; to go on: add --resume to the same command\n", lzy::Printable(report.to)));
     } else {
       run_.CountFinished(report.to);
+      if (report.unprotected) RecordUnprotected(report.to);
       if (const int code = ExitCodeOf(report); code != 0) run_.Count(report.to, code);
       if (report.healed > 0) {
         run_.Say(fmt::format(
@@ -283,6 +285,12 @@ class CopyRun {
       }
     }
     if (run_.arguments().json) run_.extra()["copies"].push_back(ToJson(report));
+  }
+
+  // The user wanted no sidecar. So it is no loss that a scrub reports.
+  void RecordUnprotected(const std::string& path) {
+    if (run_.comm().rank() != 0) return;
+    (void)lzy::AppendDeletion(lzy::CatalogInUse(run_.options()), {lzy::WallClockNs(), lzy::CatalogPath(path, /*is_set=*/false)});
   }
 
   void PrintTotals(double seconds) {

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "catalog/summary.h"
 #include "common/losses.h"
+#include "common/paths.h"
 #include "common/tool.h"
 #include "engine/block_map.h"
 #include "html/report_page.h"
@@ -237,6 +238,13 @@ bool IsOutdated(const CatalogDataset& dataset) {
   return !stat.ok() || stat->type != lzy::FileStat::Type::kRegular || dataset.state != "unprotected";
 }
 
+// The commands that a tool noted for a dataset, if they can still be typed.
+std::string NotedNextOf(const CatalogDataset& dataset, const lzy::Options& options) {
+  const auto fs = lzy::GuardedFileSystem(lzy::NamedBy(dataset.path));
+  if (!lzy::HasOutdatedMove(*fs, dataset.next)) return dataset.next;
+  return fmt::format("  files were moved or restored since; to look again: lzy-verify {}{}\n", lzy::CatalogOption(options), lzy::ShellQuote(dataset.path));
+}
+
 // The commands to type next for one dataset, as lzy-verify prints them. A sidecar that is lost has its own.
 std::string NextOf(const Shown& shown, const CatalogDataset& dataset) {
   if (const CatalogEvent* const loss = LossOf(shown, dataset)) return lzy::LossNextText(loss->what, dataset.path, shown.options);
@@ -247,7 +255,7 @@ std::string NextOf(const Shown& shown, const CatalogDataset& dataset) {
     return fmt::format("  it has no sidecar any more; to look for what became of it: lzy-status {}--rescan {}\n", lzy::CatalogOption(shown.options),
                        lzy::ShellQuote(directory));
   }
-  if (!dataset.next.empty()) return dataset.next;
+  if (!dataset.next.empty()) return NotedNextOf(dataset, shown.options);
   // Only a part of it was looked at, or by a version that noted no commands.
   lzy::DatasetReport report = ReportOf(dataset, DamageOf(shown, dataset));
   if (dataset.waits) report.damage.push_back({.path = dataset.path, .cause = lzy::DamageCause::kStale});
@@ -287,7 +295,8 @@ std::string IntactText(const Shown& shown) {
   for (const CatalogDataset& dataset : shown.input.datasets) {
     if (dataset.state != "intact" || dataset.next.empty()) continue;
     if (++count > kMostDatasets) continue;
-    out += fmt::format("{}: intact, as of {}\n{}", Printable(dataset.path), lzy::AgoText(shown.input.now - dataset.last_seen), dataset.next);
+    out += fmt::format("{}: intact, as of {}\n{}", Printable(dataset.path), lzy::AgoText(shown.input.now - dataset.last_seen),
+                       NotedNextOf(dataset, shown.options));
   }
   if (count > kMostDatasets) {
     out += fmt::format("and {} more datasets that are intact and have a command to type; lzy-verify prints it\n", count - kMostDatasets);

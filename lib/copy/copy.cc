@@ -66,12 +66,13 @@ class Copier {
                           report_.from)};
     }
     const bool local = !request_.open;
-    auto source = local ? LocalSource::Open(fs_, context_.options, report_.from, request_.salvage, request_.wait)
+    auto source = local ? LocalSource::Open(fs_, context_.options, report_.from, {request_.salvage, request_.judged}, request_.wait)
                         : request_.open(report_.from);
     if (source.status().code() == Code::kNotFound) {  // it existed when the copy was planned
       report_.changed = true;
       return {Code::kBusy, fmt::format("{}: was removed before it was copied", report_.from)};
     }
+    report_.changed = source.status().code() == Code::kBusy;
     LZY_ASSIGN_OR_RETURN(source_, std::move(source));
     report_.warnings = source_->notes();
     LZY_RETURN_IF_ERROR(CheckSeal());
@@ -365,12 +366,26 @@ class Copier {
     return !same.ok() || !*same;
   }
 
+  // If the copy is like the replaced file, and has no sidecar, it will be taken for that file, damaged.
+  void SayWhatIsKept(const std::string& kept, const std::string& other, bool proven) {
+    report_.warnings.push_back(fmt::format("{}: its old sidecar is kept as {}, because {} {}", report_.to, Printable(kept), Printable(other),
+                                           proven ? "has the content that it proves" : "may be the file that it was made for, damaged"));
+    if (request_.protect) return;
+    report_.warnings.push_back(fmt::format("{}: was protected, and the copy is not. If lzy calls the copy damaged later, and it is right: "
+                                           "lzy-protect --force {}", report_.to, ShellQuote(report_.to)));
+  }
+
   // Sets the old sidecar aside if somebody may need it. Another file may have the content of the replaced one, and only the old
   // sidecar proves it; or it may have been that file, and be damaged.
   Status KeepOldSidecar() {
-    const bool lost = CanRebuildTheLost();
-    if (!lost && !FindHolder(fs_, sidecar_path_, real_, key_.get(), Holders::kOfItsTime) &&
-        !FindRotten(fs_, sidecar_path_, real_, key_.get())) {
+    const bool lost = CanRebuildTheLost(), was_protected = replaced_ != nullptr && replaced_->committed();
+    report_.unprotected = was_protected && !request_.protect;
+    const auto holder = lost ? std::nullopt : FindHolder(fs_, sidecar_path_, real_, key_.get(), Holders::kOfItsTime);
+    const auto rotten = lost || holder ? std::nullopt : FindRotten(fs_, sidecar_path_, real_, key_.get());
+    if (!lost && !holder && !rotten) {
+      if (report_.unprotected) {
+        report_.warnings.push_back(fmt::format("{}: was protected, and the copy is not: its sidecar was removed", report_.to));
+      }
       return Status::Ok();
     }
     const std::string kept = TemporarySidecarPath(sidecar_path_);
@@ -379,6 +394,8 @@ class Copier {
       report_.warnings.push_back(fmt::format("{}: a file of this name was lost, and its sidecar can rebuild it. That sidecar is kept until lzy-info "
                                              "--prune. To have the lost file, move the copy and its sidecar away, then: mv -n {} {} && lzy-restore {}",
                                              report_.to, ShellQuote(kept), ShellQuote(sidecar_path_), ShellQuote(report_.to)));
+    } else if (was_protected) {
+      SayWhatIsKept(kept, holder ? holder->path : *rotten, holder.has_value());
     }
     return Status::Ok();
   }

@@ -25,6 +25,7 @@ struct CopyRequest {
   bool protect = true;    ///< make the sidecar of the copy, too
   bool salvage = false;   ///< copy damaged blocks that cannot be rebuilt as they are
   bool resume = false;    ///< continue an interrupted copy; skip files that are there already
+  bool judged = false;    ///< as SourceRules::judged
   bool member = false;    ///< the copy is a member of a set: leave an existing sidecar to the commit of the set
   bool follow = true;     ///< if `to` is a symbolic link, copy to its target; false: replace the link
   bool sync_name = true;  ///< sync the directory; false: the caller does
@@ -59,10 +60,11 @@ struct CopyReport {
   std::string root;              ///< root of the copy, if it is protected
   bool same_root = false;        ///< the source has the same root
   bool unsealed = false;         ///< with a key: the source is not sealed, and neither is the copy (exit code 4)
+  bool unprotected = false;      ///< it replaced a protected file, and has no sidecar
   bool directory = false;        ///< it is a directory, and there are only warnings
   std::vector<std::string> warnings;
   LZY_FIELDS(from, to, status, changed, already, bytes, compared, reread, healed, sent_again, resumed, lost, kept, root,
-             same_root, unsealed, directory, warnings)
+             same_root, unsealed, unprotected, directory, warnings)
 };
 /// kInvalidArgument if a copy of this name would be one of lzy's own files.
 Status CheckCopyName(const std::string& to);

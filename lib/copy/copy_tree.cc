@@ -17,6 +17,7 @@
 #include "copy/remote.h"
 #include "dataset/view.h"
 #include "names/lookup.h"
+#include "names/set_names.h"
 #include "sidecar/names.h"
 #include "storage/parallel.h"
 
@@ -29,6 +30,8 @@ constexpr std::uint64_t kSmall = 1u << 20;
 constexpr std::size_t kSlice = 1024;
 // The number of small files of other ranks that are copied at once.
 constexpr unsigned kSmallApart = 16;
+// The number of sidecars of single files after which a family of files counts as single files.
+constexpr std::size_t kMostOthers = 8;
 
 bool IsWithin(const std::string& path, const std::string& directory) {
   return path == directory || directory == "/" || path.starts_with(directory + "/");
@@ -51,7 +54,11 @@ class Planner {
     LZY_RETURN_IF_ERROR(stat.status());
     if (!IsLzyName(BaseNameOf(from))) LZY_RETURN_IF_ERROR(CheckCopyName(to));
     if (!apart_) LZY_RETURN_IF_ERROR(CheckApart(from, to, *stat));
+    families_.clear();
     Visit(from, to, *stat);
+    std::string below = JoinPath(from, "-");  // the beginning of all paths below the source
+    below.pop_back();
+    for (const auto& family : families_) FindLostOf(family.second, below, to);
     return inside_ ? Inside(to, from) : Status::Ok();
   }
 
@@ -129,6 +136,7 @@ class Planner {
         if (!directory) directory.emplace(fs_, from);
         if (!directory->HomeOf(name)) FailLost(*lost, JoinPath(to, BaseNameOf(*lost)));
       }
+      if (const auto data = DataPathOf(name)) families_[FamilyOf(from, *data)].push_back(JoinPath(from, *data));
       if (IsLzyName(name)) continue;
       const auto below = fs_.Stat(path, /*follow=*/false);
       if (below.ok()) {
@@ -136,6 +144,84 @@ class Planner {
       } else if (below.status().code() != Code::kNotFound) {  // removed meanwhile
         Fail(path, JoinPath(to, name), below.status());
       }
+    }
+  }
+
+  // Files of one family may be members of a set: their paths differ in numbers only. A set may also have a directory for each member.
+  static std::string FamilyOf(const std::string& directory, const std::string& name) {
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    const bool numbered = std::ranges::any_of(name, is_digit);
+    std::string family = numbered ? directory + "/" : "";
+    for (const char c : numbered ? name : JoinPath(directory, name)) {
+      if (!is_digit(c)) family += c;
+      if (is_digit(c) && !family.ends_with('#')) family += '#';
+    }
+    return family;
+  }
+
+  // Reports members of sets that are gone with their sidecars, because only the other members know them. `family`: protected files.
+  // Of each set, one sidecar is read. If the family has only single files, a few are read. `below`: the beginning
+  // of the paths of the source.
+  void FindLostOf(const std::vector<std::string>& family, const std::string& below, const std::string& to) {
+    std::size_t others = 0;
+    std::set<std::string> known;
+    for (auto data = family.begin(); data != family.end() && others < kMostOthers; ++data) {
+      const auto sidecar = SidecarPath(*data);
+      if (known.contains(*data) || !sidecar.ok()) continue;
+      const auto set = PeekSet(fs_, *sidecar);
+      const auto pattern = set.ok() && !set->members.empty() ? PatternFromTail(*data, set->peek.name, set->peek.rank) : std::nullopt;
+      ++others;
+      if (!pattern) continue;
+      others = 0;
+      bool lost = false;
+      for (const MemberRecord& member : set->members) {
+        const std::string path = ExpandPattern(*pattern, member.rank);
+        known.insert(path);
+        lost = lost || IsGone(path);
+      }
+      if (lost) FailLostMembers(*pattern, set->peek.members, below, to);
+    }
+  }
+
+  bool IsGone(const std::string& member) {
+    return fs_.Stat(member, /*follow=*/false).status().code() == Code::kNotFound && !HasSidecar(member);
+  }
+
+  // What the newest sidecars of a set record. Members on other nodes are not lost: of their nodes, no member is here. If most members
+  // are missing, these few were taken out of their set.
+  void FailLostMembers(const std::string& pattern, std::uint32_t members, const std::string& below, const std::string& to) {
+    std::map<std::uint32_t, PeekedSet> here;
+    for (std::uint32_t rank = 0; rank < members; ++rank) {
+      const auto sidecar = SidecarPath(ExpandPattern(pattern, rank));
+      auto set = sidecar.ok() ? PeekSet(fs_, *sidecar) : Result<PeekedSet>(sidecar.status());
+      if (!set.ok() || set->members.empty()) continue;
+      here.emplace(rank, std::move(*set));
+    }
+    if (here.empty()) return;
+    const auto of = [](const auto& one) -> const Peek& { return one.second.peek; };
+    const Uuid set_uuid = of(*std::ranges::max_element(here, {}, [&](const auto& one) { return of(one).wall_time_ns; })).uuid;
+    std::erase_if(here, [&](const auto& one) { return of(one).uuid != set_uuid; });
+    const std::uint64_t last = of(*std::ranges::max_element(here, {}, [&](const auto& one) { return of(one).generation; })).generation;
+    std::map<std::uint32_t, std::string> recorded;  // nodes by rank
+    for (const auto& [rank, set] : here) {
+      if (set.peek.generation != last) continue;
+      for (const MemberRecord& member : set.members) recorded[member.rank] = member.domain;
+    }
+    std::set<std::string> nodes;
+    std::vector<std::uint32_t> gone;
+    for (const auto& [rank, node] : recorded) {
+      if (!IsGone(ExpandPattern(pattern, rank))) nodes.insert(node);
+    }
+    for (const auto& [rank, node] : recorded) {
+      const std::string path = ExpandPattern(pattern, rank);
+      if (nodes.contains(node) && IsGone(path) && path.starts_with(below)) gone.push_back(rank);
+    }
+    if (gone.size() > std::max<std::size_t>(here.size(), here.begin()->second.peek.parity)) return;
+    for (const std::uint32_t rank : gone) {
+      const std::string path = ExpandPattern(pattern, rank);
+      Fail(path, JoinPath(to, path.substr(below.size())),
+           {Code::kUnreadable, fmt::format("{}: is missing with its sidecar, and is a member of a set; what to do: lzy-verify {}", path,
+                                            ShellQuote(pattern))});
     }
   }
 
@@ -176,6 +262,7 @@ class Planner {
   std::set<std::string> targets_;
   // The destination and the directories above it. If one of them is found in the source, it is mounted at two places.
   std::set<std::pair<std::uint64_t, std::uint64_t>> above_;
+  std::map<std::string, std::vector<std::string>> families_;  // paths of protected files of the present source
   bool inside_ = false;  // the destination is inside the source
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> first_names_;  // of files with several names: index in plan_.files
 };
@@ -322,7 +409,7 @@ class TreeCopier {
     if (!plan_.sight.apart) return NoThrow(work);
     // A rank that only reads reports progress, too, because it may be rank 0.
     const auto progress = place_ ? nullptr : request_.progress;
-    const Status done = WithRemoteSources(context_, request_.salvage, progress, [&](Caller& caller) {
+    const Status done = WithRemoteSources(context_, {.salvage = request_.salvage}, progress, [&](Caller& caller) {
       request_.open = [&](const std::string& from) {
         return OpenRemoteSource(caller, plan_.sight.sources, from, request_.wait);
       };

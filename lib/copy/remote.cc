@@ -113,8 +113,8 @@ class SourceServer {
  public:
   /// Parameters as for LocalSource::Open. `progress` is called with the bytes that were read; may be empty. All references
   /// must outlive the object.
-  SourceServer(FileSystem& fs, const Options& options, bool salvage, std::function<void(std::uint64_t bytes)> progress = {})
-      : fs_(fs), options_(options), salvage_(salvage), progress_(std::move(progress)) {}
+  SourceServer(FileSystem& fs, const Options& options, SourceRules rules, std::function<void(std::uint64_t bytes)> progress = {})
+      : fs_(fs), options_(options), rules_(rules), progress_(std::move(progress)) {}
   /// The handler for RunWithCalls.
   CallHandler Handler(unsigned threads);
 
@@ -124,7 +124,7 @@ class SourceServer {
 
   FileSystem& fs_;
   const Options& options_;
-  const bool salvage_;
+  const SourceRules rules_;
   const std::function<void(std::uint64_t bytes)> progress_;
   std::mutex mutex_;  // for the fields below
   std::uint64_t last_handle_ = 0;
@@ -149,7 +149,7 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
   switch (asked.kind) {
     case Kind::kOpen: {
       OpenFacts facts;
-      auto opened = LocalSource::Open(fs_, options_, asked.path, salvage_, {});
+      auto opened = LocalSource::Open(fs_, options_, asked.path, rules_, {});
       facts.status = opened.status();
       if (!opened.ok()) return PutAnswer(answer, 0, facts);
       const std::shared_ptr<CopySource> source = std::move(*opened);
@@ -469,9 +469,9 @@ Result<std::unique_ptr<CopySource>> OpenRemoteSource(Caller& caller, const std::
   return std::unique_ptr<CopySource>(std::move(source));
 }
 
-Status WithRemoteSources(const Context& context, bool salvage, std::function<void(std::uint64_t bytes)> progress,
+Status WithRemoteSources(const Context& context, SourceRules rules, std::function<void(std::uint64_t bytes)> progress,
                          const std::function<void(Caller&)>& work) {
-  SourceServer server(context.fs, context.options, salvage, std::move(progress));
+  SourceServer server(context.fs, context.options, rules, std::move(progress));
   return context.comm.RunWithCalls(server.Handler(ThreadsFor(context)), work);
 }
 

@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "comm/records.h"
 #include "commit/protect.h"
+#include "copy/member.h"
 #include "copy/remote.h"
 #include "dataset/sights.h"
 #include "dataset/view.h"
@@ -48,6 +49,8 @@ class SetCopier {
     LZY_RETURN_IF_ERROR(LearnGeometry());
     LZY_RETURN_IF_ERROR(DealMembers());
     LZY_RETURN_IF_ERROR(CheckTarget());
+    LZY_ASSIGN_OR_RETURN(const bool suspect, HasSuspects());
+    if (suspect) return Status::Ok();
     LZY_RETURN_IF_ERROR(CopyMembers());
     ReportMissing(protect);
     if (!protect || failed_ || !missing_.empty()) return Status::Ok();
@@ -73,6 +76,7 @@ class SetCopier {
     committed_members_ = view.superblock.members;
     if (view.IsPartial()) elsewhere_ = view.needed_nodes;
     source_root_ = view.superblock.dataset_root;
+    rules_ = RulesOf(view);
     KeepGeometry(view.superblock, view.info, false, options_);
     return CheckOptions(options_);
   }
@@ -115,7 +119,10 @@ class SetCopier {
       if (both.empty()) apart_ = true;
       if (target == comm_.rank()) mine_.emplace_back(member, both.empty() ? ranks : std::vector<int>());
     }
-    LZY_RETURN_IF_ERROR(ReportShare(holders));
+    for (const auto& [member, ranks] : holders) {
+      if (ranks[0] == comm_.rank()) first_of_.push_back(member);
+    }
+    LZY_RETURN_IF_ERROR(ReportShare());
     report_.members = holders.size();
     // A set has all members from 0 on. If some are missing, the copy would be a set with lost members.
     const std::uint32_t expected = std::max(committed_members_, holders.empty() ? 0 : holders.rbegin()->first + 1);
@@ -132,10 +139,9 @@ class SetCopier {
   }
 
   // Collective, because a rank that copies a member need not see it.
-  Status ReportShare(const std::map<std::uint32_t, std::vector<int>>& holders) {
-    std::vector<std::pair<std::uint32_t, std::uint64_t>> sizes;  // members for which this rank is the first that sees them
-    for (const auto& [member, ranks] : holders) {
-      if (ranks[0] != comm_.rank()) continue;
+  Status ReportShare() {
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> sizes;
+    for (const std::uint32_t member : first_of_) {
       const auto stat = context_.fs.Stat(PathOf(member));
       sizes.emplace_back(member, stat.ok() ? stat->size : 0);
     }
@@ -208,6 +214,7 @@ class SetCopier {
       for (const auto& [member, holders] : mine_) {
         if (context_.stop && context_.stop()) break;
         request_.open = {};
+        request_.judged = WasJudged(member);
         if (!holders.empty()) {
           request_.open = [&](const std::string& from) {
             return OpenRemoteSource(*caller, holders, from, request_.wait);
@@ -218,7 +225,7 @@ class SetCopier {
     };
     if (apart_) {
       LZY_RETURN_IF_ERROR(
-          Agree(comm_, WithRemoteSources(context_, request_.salvage, {}, [&](Caller& caller) { copy(&caller); })));
+          Agree(comm_, WithRemoteSources(context_, {request_.salvage, !rules_.empty()}, {}, [&](Caller& caller) { copy(&caller); })));
     } else {
       LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { copy(nullptr); }));
     }
@@ -232,6 +239,53 @@ class SetCopier {
     }
     LZY_ASSIGN_OR_RETURN(const std::uint64_t stopped, comm_.AllReduceMax(context_.stop && context_.stop()));
     return stopped == 0 ? Status::Ok() : Status(Code::kInterrupted, "interrupted");
+  }
+
+  // True if HasSuspects compares the member with what the set records, or its own sidecar is of the last commit.
+  bool WasJudged(std::uint32_t member) const {
+    const auto rule = rules_.find(member);
+    return rule != rules_.end() && rule->second.known;
+  }
+
+  // The set of the copies would call damage of such a member, or its older content, intact. So nothing is copied. Collective.
+  Result<bool> HasSuspects() {
+    std::vector<std::uint32_t> mine, unusable;
+    for (const auto& [member, rule] : rules_) {
+      if (!rule.usable) unusable.push_back(member);
+    }
+    // Only the process that has a sidecar open knows whether all hashes of it are known.
+    LZY_ASSIGN_OR_RETURN(unusable, UniteRecords(comm_, unusable));
+    const std::set<std::uint32_t> candidates(unusable.begin(), unusable.end());
+    std::vector<std::string> unknown;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+      for (const std::uint32_t member : first_of_) {
+        if (request_.salvage || !candidates.contains(member)) continue;
+        const MemberRule& rule = rules_.at(member);
+        if (!rule.known) {
+          unknown.push_back(PathOf(member));
+        } else if (!IsAsRecorded(context_.fs, PathOf(member), rule.record, context_.options.key.get())) {
+          mine.push_back(member);
+        }
+      }
+      return Status::Ok();
+    }));
+    LZY_ASSIGN_OR_RETURN(const auto unchecked, UniteRecords(comm_, unknown));
+    for (const std::string& path : unchecked) {
+      report_.warnings.push_back(fmt::format("{}: the sidecars that record its content are lost, so it was copied without a check", path));
+    }
+    LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(comm_, mine));
+    const std::set<std::uint32_t> suspects(all.begin(), all.end());
+    if (suspects.empty()) return false;
+    CopyReport report;
+    report.from = ExpandPattern(from_, *suspects.begin());
+    report.to = ExpandPattern(to_, *suspects.begin());
+    report.changed = true;
+    const std::string more = suspects.size() > 1 ? fmt::format(" (the same of {} more)", suspects.size() - 1) : "";
+    report.status = {Code::kBusy, fmt::format("{}: has no sidecar of the last commit of its set, and another content than this commit{}: damage, or an "
+                                              "older version. So the set was not copied. What to do: lzy-verify {}", report.from, more, ShellQuote(from_))};
+    finished_(std::move(report));
+    report_.warnings.clear();  // they say that members were copied
+    return true;
   }
 
   // With salvage, the other members were copied.
@@ -305,6 +359,8 @@ class SetCopier {
   Options options_;  // of the copies' protection
   std::uint32_t committed_members_ = 0;  // of the source; 0: it is not protected
   std::optional<Hash> source_root_;
+  std::map<std::uint32_t, MemberRule> rules_;  // of the members of the source, if it is protected
+  std::vector<std::uint32_t> first_of_;        // members for which this rank is the first that sees them
   std::vector<std::pair<std::uint32_t, std::vector<int>>> mine_;  ///< members to copy; the ranks that see them, if this one does not
   std::vector<std::uint32_t> missing_;  ///< members that the source has lost, or that no rank sees
   std::vector<std::string> elsewhere_;  ///< the nodes that have all members, if some may be on nodes without a rank

@@ -8,6 +8,7 @@
 
 #include "base/numbers.h"
 #include "base/printable.h"
+#include "copy/member.h"
 #include "dataset/lock.h"
 #include "names/lookup.h"
 #include "repair/heal.h"
@@ -22,8 +23,8 @@ Status MayBeEdited(const std::string& path, const std::string& what) {
 }
 
 Result<std::unique_ptr<CopySource>> LocalSource::Open(FileSystem& fs, const Options& options, const std::string& path,
-                                                      bool salvage, Wait wait) {
-  auto source = std::unique_ptr<LocalSource>(new LocalSource(fs, options, path, salvage, std::move(wait)));
+                                                      SourceRules rules, Wait wait) {
+  auto source = std::unique_ptr<LocalSource>(new LocalSource(fs, options, path, rules, std::move(wait)));
   LZY_ASSIGN_OR_RETURN(source->file_, fs.Open(path, OpenMode::kRead));
   source->file_->ExpectReading();
   LZY_RETURN_IF_ERROR(source->Settle());
@@ -34,6 +35,7 @@ Result<std::unique_ptr<CopySource>> LocalSource::Open(FileSystem& fs, const Opti
     return Status(Code::kUnreadable, fmt::format("{}: has bytes, but says that it is empty, so it cannot be copied", path));
   }
   LZY_RETURN_IF_ERROR(source->LoadSidecar());
+  LZY_RETURN_IF_ERROR(source->AskItsSet());
   return std::unique_ptr<CopySource>(std::move(source));
 }
 
@@ -83,6 +85,30 @@ Status LocalSource::LoadSidecar() {
   // Also if its times differ: what has its hash is right, and what has not is no less suspect.
   sidecar_ = std::move(loaded).value();
   commit_ = {sidecar_->contents().superblock, sidecar_->contents().info};
+  return Status::Ok();
+}
+
+// Without a sidecar of the last commit of its set, only the other members know what is right in a member.
+Status LocalSource::AskItsSet() {
+  if (rules_.salvage || (sidecar_ && commit_.superblock.kind != DatasetKind::kSet)) return Status::Ok();
+  const auto judged = rules_.judged ? Result<ByItsSet>(ByItsSet::kRight)
+                                    : JudgeByItsSet(fs_, options_, path_, sidecar_ ? &commit_.superblock : nullptr);
+  if (!judged.ok() && sidecar_) return Status::Ok();
+  LZY_RETURN_IF_ERROR(judged.status());
+  switch (*judged) {
+    case ByItsSet::kNotAsked:
+      break;
+    case ByItsSet::kRight:
+      unjudged_ = false;
+      notes_.clear();
+      break;
+    case ByItsSet::kUnknown:
+      notes_.push_back(fmt::format("{}: is a member of a set, and the sidecars that record its content are lost, so it was copied without a check", path_));
+      break;
+    case ByItsSet::kWrong:
+      return {Code::kBusy, fmt::format("{}: is a member of a set, and its content is not that of the set's last commit: damage, or an older version. So "
+                                       "it was not copied. What to do: lzy-verify {}", path_, ShellQuote(path_))};
+  }
   return Status::Ok();
 }
 
@@ -149,7 +175,7 @@ Status LocalSource::ReadPlain(std::uint64_t offset, MutableByteSpan to) {
 // Nothing records what unreadable bytes were. With salvage, zeros take their place, page by page.
 Status LocalSource::ReadUnproven(std::uint64_t offset, MutableByteSpan to) {
   const Status read = ReadPlain(offset, to);
-  if (read.code() != Code::kUnreadable || !salvage_) return read;
+  if (read.code() != Code::kUnreadable || !rules_.salvage) return read;
   constexpr std::uint64_t kPage = 4096;
   for (std::uint64_t at = 0; at < to.size(); at += kPage) {
     const MutableByteSpan page = to.subspan(at, std::min<std::uint64_t>(kPage, to.size() - at));
@@ -187,6 +213,14 @@ Status LocalSource::ReadHeld(std::uint64_t offset, MutableByteSpan to) {
   return wrong.empty() ? Status::Ok() : Heal(wrong, offset, to);
 }
 
+// True if nobody committed the member since its sidecar was read: it came back with it from a backup, and its set has a newer
+// commit.
+bool LocalSource::IsOfOlderCommit() {
+  const Superblock& read = commit_.superblock;
+  const auto now = FindAndPeek(fs_, protected_as_);
+  return read.kind == DatasetKind::kSet && now.ok() && now->uuid == read.uuid && now->generation == read.generation;
+}
+
 // `to` begins with the block at `offset`. A block that may have been edited is not judged. A copy with it may have rot, and its
 // sidecar would prove that.
 Status LocalSource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t offset, MutableByteSpan to) {
@@ -200,11 +234,16 @@ Status LocalSource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t
   }();
   // Without its dataset, nothing can be rebuilt. Any other failure may be temporary, so the block is not lost.
   if (!healed.ok() && healed.status().code() != Code::kUnprotected) return healed.status();
-  if (healed.ok() && healed->other_commit) return Changed("somebody committed it while it was being copied");
+  const bool older = healed.ok() && healed->other_commit && IsOfOlderCommit();
+  if (healed.ok() && healed->other_commit && !older) return Changed("somebody committed it while it was being copied");
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const std::uint64_t begin = blocks[i] * sb.block_size,
                         length = std::min<std::uint64_t>(sb.block_size, stat_.size - begin);
     const MutableByteSpan bytes = to.subspan(begin - offset, length);
+    if (older) {
+      LZY_RETURN_IF_ERROR(TakeUnproven(begin, bytes));
+      continue;
+    }
     if (!healed.ok()) {  // its dataset cannot be opened
       LZY_RETURN_IF_ERROR(TakeLost(begin, bytes, healed.status().message()));
       continue;
@@ -218,7 +257,7 @@ Status LocalSource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t
     if (one.verdict == HealedBlock::Verdict::kLost) {
       const bool of_set = sb.kind == DatasetKind::kSet;
       LZY_RETURN_IF_ERROR(TakeLost(
-          begin, bytes, one.why + (of_set ? "; if members are on other nodes, repair the set first: lzy-verify --repair" : "")));
+          begin, bytes, one.why + (of_set ? "; if members are on other nodes, repair the set first: lzy-verify --repair " + ShellQuote(path_) : "")));
       continue;
     }
     std::ranges::copy(one.bytes, bytes.begin());
@@ -229,7 +268,7 @@ Status LocalSource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t
 
 // Bytes that cannot be rebuilt: an error, or with salvage, the bytes that can be read.
 Status LocalSource::TakeLost(std::uint64_t begin, MutableByteSpan bytes, const std::string& why) {
-  if (!salvage_) {
+  if (!rules_.salvage) {
     return {Code::kBeyondRepair, fmt::format("{}: bytes {} to {} are damaged, and cannot be rebuilt: {}", path_, begin,
                                              begin + bytes.size() - 1, why)};
   }
@@ -238,7 +277,7 @@ Status LocalSource::TakeLost(std::uint64_t begin, MutableByteSpan bytes, const s
 
 // Only verify can say what it is, and what to do.
 Status LocalSource::TakeUnproven(std::uint64_t begin, MutableByteSpan bytes) {
-  if (salvage_) return TakeAsItIs(begin, bytes);
+  if (rules_.salvage) return TakeAsItIs(begin, bytes);
   changed_ = true;
   return MayBeEdited(path_, fmt::format("bytes {} to {} differ", begin, begin + bytes.size() - 1));
 }

@@ -93,14 +93,20 @@ class CopySource {
   IntervalSet lost_;
 };
 
+/// How a source is judged.
+struct SourceRules {
+  bool salvage = false;  ///< copy lost blocks, and members that their sets do not prove, as they are
+  bool judged = false;   ///< the caller has compared members without a usable sidecar with what their sets record (copy/member.h)
+};
+
 /// A file that this process sees. Never writes.
 class LocalSource final : public CopySource {
  public:
   /// Opens the file, and its sidecar if there is one. kInvalidArgument: it is sealed, and `options` have no key or another
-  /// one. An unusable sidecar is a note, not an error. With `salvage`, lost blocks are copied as they are. All references
-  /// must outlive the object.
+  /// one; kBusy: its set shows that it has not the content of the last commit. An unusable sidecar is a note, not an error. All
+  /// references must outlive the object.
   static Result<std::unique_ptr<CopySource>> Open(FileSystem& fs, const Options& options, const std::string& path,
-                                                  bool salvage, Wait wait);
+                                                  SourceRules rules, Wait wait);
   /// kBusy if the file of this name has changed since its stat was `then`.
   static Status CheckUnchanged(FileSystem& fs, const std::string& path, const FileStat& then);
 
@@ -112,15 +118,17 @@ class LocalSource final : public CopySource {
   bool is_local() const override { return true; }
 
  private:
-  LocalSource(FileSystem& fs, const Options& options, std::string path, bool salvage, Wait wait)
-      : fs_(fs), options_(options), path_(std::move(path)), protected_as_(path_), salvage_(salvage), wait_(std::move(wait)) {}
+  LocalSource(FileSystem& fs, const Options& options, std::string path, SourceRules rules, Wait wait)
+      : fs_(fs), options_(options), path_(std::move(path)), protected_as_(path_), rules_(rules), wait_(std::move(wait)) {}
   Status Settle();
   Status LoadSidecar();
+  Status AskItsSet();
   std::optional<std::string> SidecarOfOtherName();
   Status ReadPlain(std::uint64_t offset, MutableByteSpan to);
   Status ReadUnproven(std::uint64_t offset, MutableByteSpan to);
   Status ReadHeld(std::uint64_t offset, MutableByteSpan to);
   Status Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t offset, MutableByteSpan to);
+  bool IsOfOlderCommit();
   Status TakeLost(std::uint64_t begin, MutableByteSpan bytes, const std::string& why);
   Status TakeUnproven(std::uint64_t begin, MutableByteSpan bytes);
   Status TakeAsItIs(std::uint64_t begin, MutableByteSpan bytes);
@@ -130,7 +138,7 @@ class LocalSource final : public CopySource {
   Options options_;  // without the key if it is not sealed
   const std::string path_;
   std::string protected_as_;  ///< the name to which the sidecar belongs, if the file has several names
-  const bool salvage_;
+  const SourceRules rules_;
   const Wait wait_;
   std::unique_ptr<File> file_;
   std::once_flag synced_once_;

@@ -250,8 +250,10 @@ Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& 
                                             "without the key: lzy-verify --repair {}", path, ShellQuote(dataset))};
   }
   if (was->name == BaseNameOf(real) && own.ok()) {
-    return {Code::kUnprotected, fmt::format("{}: its sidecar was set aside, and not all of it is as it was at the last commit: it is damaged. Give "
-                                            "it its sidecar back, then repair it: mv -n {} {}", path, ShellQuote(was->sidecar), ShellQuote(*own))};
+    return {Code::kUnprotected, fmt::format("{}: its sidecar was set aside, and not all of it is as it was at the last commit: it is damaged, or "
+                                            "a copy of another version was put here. To commit it as it is: lzy-protect --force {}; if it is damaged, give it "
+                                            "its sidecar back, then repair it: mv -n {} {}", path, ShellQuote(dataset), ShellQuote(was->sidecar),
+                                            ShellQuote(*own))};
   }
   const auto owner = OtherOwner(fs, was->sidecar, real);
   if (owner && HasSizeAndTime(owner->stat, was->peek.stamp) && IsMostlyAs(fs, owner->path, was->sidecar, key)) {

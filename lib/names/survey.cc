@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "base/printable.h"
@@ -160,6 +161,7 @@ void Survey::AddFile(const std::string& path) {
 // for in several ways, the surest first.
 bool Survey::AddMember(const std::string& path, const Peek& peek) {
   auto pattern = PatternByTail(path, peek.name, peek.rank);
+  if (pattern) pattern = PresentPattern(path, *pattern, peek);
   if (!pattern) pattern = PatternOfRenamed(path, peek);
   if (!pattern) {
     // Members may each be in a directory of their own, and have been renamed there ("node%r/state" to "node%r/old").
@@ -184,6 +186,12 @@ bool Survey::AddMember(const std::string& path, const Peek& peek) {
   AddSet(*pattern).members.emplace(peek.rank, path);
   named_members_[*pattern].emplace(peek.rank, Member{path, peek});
   return true;
+}
+
+std::string Survey::PresentPattern(const std::string& path, const std::string& recorded, const Peek& peek) {
+  if (peek.members < 2 || HasOtherMember(recorded, peek)) return recorded;
+  const auto now = PatternOfRenamed(path, peek);
+  return now && HasOtherMember(*now, peek) ? *now : recorded;
 }
 
 std::optional<std::string> Survey::PatternByTail(const std::string& path, const std::string& tail, std::uint32_t rank) {
@@ -250,14 +258,17 @@ bool Survey::AddRenamed(const std::string& path) {
 std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, const Peek& peek) {
   Directory& directory = At(DirectoryOf(path));
   if (!directory.Names().ok()) return std::nullopt;
-  std::map<std::uint32_t, std::vector<std::string>> renamed;
+  // A path, and its pattern if the member and others of its set still have the names of their commit.
+  std::map<std::uint32_t, std::vector<std::pair<std::string, std::string>>> renamed;
   std::size_t same = 0, likely = 0;
   for (const std::string& sidecar : directory.Sidecars()) {
     const auto& other = directory.PeekAt(sidecar);
     if (!other.ok() || other->uuid != peek.uuid || other->kind != DatasetKind::kSet) continue;
     const auto name = directory.UserOf(sidecar);
     if (!name) continue;
-    renamed[other->rank].push_back(directory.PathOf(*name));
+    const auto recorded = PatternFromTail(directory.PathOf(*name), other->name, other->rank);
+    const bool at_home = recorded && HasOtherMember(*recorded, *other);
+    renamed[other->rank].emplace_back(directory.PathOf(*name), at_home ? *recorded : "");
     const auto stat = fs_.Stat(directory.PathOf(*name));
     const bool copied = stat.ok() && HasSizeAndTime(*stat, other->stamp);
     const bool is_same = stat.ok() && (IsSameFile(*stat, other->stamp) || (copied && !BirthIdentifiesFile(other->stamp.birth_ns)));
@@ -267,7 +278,9 @@ std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, con
   if (same == 0 && likely < 2) return std::nullopt;
   for (const std::string& guess : GuessPatterns(path, peek.rank)) {
     const bool fits = std::ranges::all_of(renamed, [&](const auto& member) {
-      return std::ranges::any_of(member.second, [&](const std::string& one) { return MatchPattern(guess, one) == member.first; });
+      return std::ranges::any_of(member.second, [&](const auto& one) {
+        return MatchPattern(guess, one.first) == member.first && (one.second.empty() || MeansTheSame(one.second, guess));
+      });
     });
     if (fits) return guess;
   }
@@ -284,8 +297,15 @@ std::optional<std::string> Survey::PatternOfSiblings(const std::string& path) {
   for (const std::string& pattern : set_patterns_) {
     if (is_member(pattern)) return pattern;
   }
+  // The member that gave the pattern may be one of a set that has another pattern now.
+  const auto has_member = [&](const std::string& pattern) {
+    return std::ranges::any_of(MembersOf(pattern) | std::views::values, [&](const Member& member) {
+      const auto recorded = member.peek ? PatternFromTail(member.path, member.peek->name, member.peek->rank) : std::nullopt;
+      return recorded && MeansTheSame(*recorded, pattern);
+    });
+  };
   for (const std::string& pattern : At(DirectoryOf(path)).SetPatternsAround(BaseNameOf(path))) {
-    if (is_member(pattern)) return pattern;
+    if (is_member(pattern) && has_member(pattern)) return pattern;
   }
   return std::nullopt;
 }
@@ -550,6 +570,7 @@ std::optional<std::string> Survey::OtherSetOf(const Match& match, const std::opt
   if (!peek || !peek->committed || peek->kind != DatasetKind::kSet) return std::nullopt;
   // If members exchanged their sidecars, or took them along, the recorded rank differs from that of the name.
   auto recorded = PatternFromTail(match.path, peek->name, peek->rank);
+  if (recorded) recorded = PresentPattern(match.path, *recorded, *peek);
   if (!recorded) recorded = PatternFromTail(match.path, peek->name);
   return recorded && !MeansTheSame(*recorded, match.resolved) ? recorded : std::nullopt;
 }
@@ -564,7 +585,8 @@ std::set<std::string> Survey::RenamedSetsIn(const std::vector<Match>& matches) {
   for (const Match& match : matches) {
     const auto peek = match.rank && IsThere(match.path) ? PeekFor(match.path) : std::nullopt;
     if (!peek || !peek->committed || peek->kind != DatasetKind::kSet) continue;
-    if (const auto recorded = PatternFromTail(match.path, peek->name)) {
+    if (auto recorded = PatternFromTail(match.path, peek->name)) {
+      if (MatchPattern(*recorded, match.path) == peek->rank) recorded = PresentPattern(match.path, *recorded, *peek);
       if (MeansTheSame(*recorded, match.resolved)) return {};
       continue;
     }

@@ -123,7 +123,7 @@ class Survey {
   bool IsOfRenamedSet(Directory& directory, const std::string& sidecar);
   DatasetRef& AddSet(const std::string& pattern);
   /// If the sidecar of a matched file is that of a member of another set: the pattern of that set.
-  static std::optional<std::string> OtherSetOf(const Match& match, const std::optional<Peek>& peek);
+  std::optional<std::string> OtherSetOf(const Match& match, const std::optional<Peek>& peek);
   /// The patterns of sets that were renamed as a whole, if the matched files are members of these and none is a member of a
   /// set of the given pattern.
   std::set<std::string> RenamedSetsIn(const std::vector<Match>& matches);
@@ -132,6 +132,9 @@ class Survey {
 
   /// The pattern of a set whose members were renamed, guessed from their present names.
   std::optional<std::string> PatternOfRenamed(const std::string& path, const Peek& peek);
+  /// The pattern of the set of a member that still has the name of its commit. That is `recorded`, unless all other members were
+  /// renamed to another pattern that gives this one the same name: ck.0.%r is now ck.%r.0, and ck.0.0 is a member of both.
+  std::string PresentPattern(const std::string& path, const std::string& recorded, const Peek& peek);
   /// The pattern that has `path` as member `rank`, from the recorded tail. If `path` is relative to a directory inside the
   /// pattern, uses its real path.
   std::optional<std::string> PatternByTail(const std::string& path, const std::string& tail, std::uint32_t rank);

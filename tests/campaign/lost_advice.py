@@ -200,6 +200,62 @@ class NoSuchSet(Advice):
         self.assertEqual(next_steps(self.text("lzy-verify 's.%r'", 4)), ["lzy-verify s.5"])
 
 
+class Transposed(Advice):
+    """Sets with two numbers in their names."""
+
+    def transpose(self, count=3):
+        """ck.0.1 becomes ck.1.0, each with its sidecar."""
+        for number in range(count):
+            for rank in range(number):
+                self.swap(f"ck.{number}.{rank}", f"ck.{rank}.{number}", also_sidecars=True)
+
+    def test_a_set_whose_number_has_another_place_in_the_name_now(self):
+        world = self.world
+        self.files([f"ck.{number}.{rank}" for number in range(3) for rank in range(3)])
+        world.protect("ck.0.%r ck.1.%r ck.2.%r")
+        self.transpose()
+        sets = [f"ck.%r.{number}" for number in range(3)]
+        self.intact("lzy-verify .", *(f"lzy-verify {name}" for name in sets), "lzy-verify ck.0.0")
+        self.assertIn("Name one of the sets that are here: ck.%r.0, ck.%r.1, ck.%r.2\n", self.text("lzy-verify ck.0.%r", 3))
+        good = world.files()
+        world.must("rm ck.0.0 .LZY.ck.0.0 ck.2.1 .LZY.ck.2.1")
+        self.judge("lzy-restore ck.%r.0", "lzy-restore ck.%r.1", "lzy-verify .", codes=[0, 0, 0])
+        self.assertEqual(world.files(), good)
+        self.transpose()
+        self.intact("lzy-verify .", "lzy-verify ck.0.%r", "lzy-verify ck.1.%r", "lzy-verify ck.2.%r")
+
+
+class MovedInTheTree(Advice):
+    """A file that was moved to a directory without any sidecar is named where its old place is judged."""
+
+    def setUp(self):
+        super().setUp()
+        self.files(["d1/f"], 300000)
+        self.world.protect("d1")
+
+    def test_a_whole_file(self):
+        before = self.world.read("d1/f")
+        self.world.must("mkdir d2 && mv d1/f d2/g")
+        for command in ("lzy-verify .", "lzy-verify d1 d2", "lzy-scrub .", "lzy-verify d2 d1/f"):
+            self.assertIn("d2/g holds what it was, so nothing is lost", self.text(command, 2))
+        self.do(self.text("lzy-verify .", 2), "mv -n d2/g d1/f")
+        self.assertEqual(self.world.read("d1/f"), before)
+        self.intact("lzy-verify .")
+
+    def test_a_damaged_file(self):
+        before = self.world.read("d1/f")
+        self.world.flip("d1/f", 100)
+        self.world.must("mkdir d2 && mv d1/f d2/f")
+        self.assertIn("d2/f may be what is left of it", self.text("lzy-verify .", 2))
+        self.do(self.text("lzy-verify .", 2), "mv -n d2/f d1/f && lzy-verify --repair d1/f")
+        self.assertEqual(self.world.read("d1/f"), before)
+
+    def test_another_file_of_this_size_and_time_is_not_named(self):
+        self.world.must("rm d1/f")
+        self.files(["d2/f", "d2/g"], 300000)
+        self.assertNotIn("d2", self.text("lzy-verify .", 2))
+
+
 class Catalogue(Advice):
     """lzy-status has no commands that are of no use any more."""
 
@@ -225,6 +281,20 @@ class Catalogue(Advice):
         step, = next_steps(self.text("lzy-status"))
         self.assertTrue(step.startswith("lzy-status --rescan "), step)
         self.assertNotIn(step, next_steps(self.text(step)))
+
+    def test_a_member_that_was_restored_since_is_not_to_be_renamed_back(self):
+        self.files([f"p.{rank}" for rank in range(5)])
+        self.world.protect("p.%r")
+        self.world.must("mv p.4 p.4.old")
+        self.judge("lzy-scrub .", codes=[1])
+        self.assertIn("mv -n", self.text("lzy-status"))
+        self.world.must("lzy-restore p.%r")
+        text = self.text("lzy-status", 4)
+        self.assertNotIn("mv -n", text)
+        step, = next_steps(text)
+        self.assertRegex(step, r"^lzy-verify \S*/p\.4\.old$")
+        self.text(step, 4)
+        self.assertNotIn(step, next_steps(self.text("lzy-status", 4)))
 
     def test_a_set_of_which_all_sidecars_are_destroyed_is_missed_until_it_is_protected(self):
         self.files(["s.0", "s.1", "n"])

@@ -9,6 +9,7 @@
 
 #include "base/printable.h"
 #include "common/held_members.h"
+#include "common/moved_in_tree.h"
 #include "common/paths.h"
 #include "names/content_match.h"
 #include "names/holders.h"
@@ -92,6 +93,8 @@ struct Copy {
 std::optional<Copy> CopyOf(FileSystem& fs, const std::string& path, const LeafKey* key) {
   const auto sidecar = FindSidecar(fs, path);
   const auto copies = sidecar.ok() ? FindCopies(fs, *sidecar, path, key, 1) : std::vector<std::string>();
+  const auto moved = sidecar.ok() && copies.empty() && !IsThere(fs, path) ? FindMoved(fs, *sidecar, key) : std::nullopt;
+  if (moved && moved->whole) return Copy{moved->path, false};
   if (copies.empty()) return std::nullopt;
   const auto own = SidecarPath(copies[0]);
   const auto right = own.ok() && IsThere(fs, *own) ? HoldsCommitted(fs, copies[0], *own, key) : Result<bool>(false);
@@ -139,7 +142,9 @@ std::string ReplacedText(FileSystem& fs, const DatasetReport& report, const std:
   if (!sidecar.ok()) return "";
   const auto stat = fs.Stat(path, /*follow=*/false);
   if (report.state == DatasetState::kUnrepairable && report.gone && !stat.ok()) {
-    const auto left = FindRotten(fs, *sidecar, path, key);
+    auto left = FindRotten(fs, *sidecar, path, key);
+    const auto moved = left ? std::nullopt : FindMoved(fs, *sidecar, key);
+    if (moved && !moved->whole) left = moved->path;
     const auto own = left ? SidecarPath(*left) : Result<std::string>(Code::kNotFound, path);
     if (!own.ok() || IsThere(fs, *own)) return "";
     return fmt::format("  {} may be what is left of it; to repair it under its name: mv -n {} {} && lzy-verify --repair {}\n", Printable(*left),

@@ -29,6 +29,7 @@
 #include "common/helper.h"
 #include "common/losses.h"
 #include "common/moved_files.h"
+#include "common/moved_in_tree.h"
 #include "common/mpi_session.h"
 #include "common/progress.h"
 #include "common/streams.h"
@@ -617,6 +618,7 @@ int ToolRun::Run() {
   if (keeps_books) {
     AddFilesToReach(*fs_, [files = std::make_shared<FilesInCatalog>(options_)](std::uint64_t bytes) { return files->OfSize(bytes); });
   }
+  LookForMovedIn(*fs_, [this] { return DirectoriesOf(*fs_, arguments_.paths, Resolve::kProtectable); });
   // A file that was moved is in one directory, and its sidecar in another.
   for (const Resolve what : std::set{Resolve::kProtected, tool_.resolve()}) {
     if (arguments_.paths.size() > 1) AddToReach(*fs_, [this, what] { return DirectoriesOf(*fs_, arguments_.paths, what); }, Reach::kNamed);
