@@ -26,22 +26,24 @@ std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sideca
   const std::string directory = DirectoryOf(sidecar);
   std::vector<std::string> paths;
   if (stamp.size == 0) return paths;
+  const bool of_its_time = which == Holders::kOfItsTime;
   const auto add = [&](const std::string& path) {
     const auto stat = path == except ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(path, /*follow=*/false);
     if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size != stamp.size) return;
-    if (which != Holders::kOfItsTime || stat->mtime_ns == stamp.mtime_ns) paths.push_back(path);
+    if (!of_its_time || stat->mtime_ns == stamp.mtime_ns) paths.push_back(path);
   };
   const auto stat = fs.Stat(except, /*follow=*/false);
+  const auto time = of_its_time ? std::optional(stamp.mtime_ns) : std::nullopt;
   const Result<std::vector<std::string>> names =
-      stat.ok() ? Neighbours::For(fs, directory, BaseNameOf(except), *stat).look->FilesOfSize(stamp.size)
+      stat.ok() ? Neighbours::For(fs, directory, BaseNameOf(except), *stat).look->FilesOfSize(stamp.size, time)
                 : fs.List(directory.empty() ? "." : directory);
   for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
     if (paths.size() < kMost && !IsLzyName(name)) add(JoinPath(directory, name));
   }
   const std::string here = RealDirectory(fs, directory);
   Surroundings& around = fs.Memo<Surroundings>();
-  std::vector<std::string> further = around.FilesOfSize(fs, stamp.size, here);
-  if (which == Holders::kOfItsTime) std::ranges::move(around.FilesBelow(fs, stamp.size, here), std::back_inserter(further));
+  std::vector<std::string> further = around.FilesOfSize(fs, stamp.size, time, here);
+  if (of_its_time) std::ranges::move(around.FilesBelow(fs, {stamp.size, stamp.mtime_ns}, here), std::back_inserter(further));
   for (const std::string& path : further) {
     if (paths.size() < 2 * kMost || which == Holders::kProtected) add(path);
   }

@@ -96,10 +96,10 @@ void Neighbours::Forget(FileSystem& fs, const std::string& directory) {
   place->look = nullptr;
 }
 
-std::vector<std::string> Neighbours::FilesOfSize(std::uint64_t bytes) const {
+std::vector<std::string> Neighbours::FilesOfSize(std::uint64_t bytes, std::optional<std::int64_t> mtime_ns) const {
   std::vector<std::string> names;
   for (const Seen& file : files_) {
-    if (file.bytes == bytes) names.push_back(file.name);
+    if (file.bytes == bytes && file.mtime_ns == mtime_ns.value_or(file.mtime_ns)) names.push_back(file.name);
   }
   return names;
 }
@@ -137,7 +137,7 @@ void Neighbours::SeeFiles(FileSystem& fs, const std::string& directory, const st
   for (const DirectoryEntry& entry : names) {
     if (IsLzyName(entry.name)) continue;
     const auto stat = fs.Stat(JoinPath(directory, entry.name), /*follow=*/false);
-    if (stat.ok()) files_.push_back({entry.name, stat->inode, stat->ctime_ns, stat->birth_ns, stat->size});
+    if (stat.ok()) files_.push_back({entry.name, stat->inode, stat->ctime_ns, stat->birth_ns, stat->size, stat->mtime_ns});
   }
 }
 

@@ -40,8 +40,8 @@ class Neighbours {
   static Found For(FileSystem& fs, const std::string& directory, const std::string& name, const FileStat& file);
   /// Discards the look at `directory`. Call it after you renamed sidecars there.
   static void Forget(FileSystem& fs, const std::string& directory);
-  /// Names of files that had this size when they were seen. Without lzy's own files.
-  std::vector<std::string> FilesOfSize(std::uint64_t bytes) const;
+  /// Names of files that had this size, and this mtime if it is given, when they were seen. Without lzy's own files.
+  std::vector<std::string> FilesOfSize(std::uint64_t bytes, std::optional<std::int64_t> mtime_ns = std::nullopt) const;
   /// True if the file `name` was seen as it is now, so that this look is valid for it.
   bool Saw(const std::string& name, const FileStat& file) const;
 
@@ -71,6 +71,7 @@ class Neighbours {
     std::int64_t ctime_ns = 0;
     std::int64_t birth_ns = 0;
     std::uint64_t bytes = 0;
+    std::int64_t mtime_ns = 0;
   };
   // A sidecar, and the facts that lookups need. Sorted by name.
   struct Entry {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <iterator>
+#include <limits>
 
 #include "names/peek.h"
 #include "sidecar/names.h"
@@ -37,15 +38,19 @@ void ForEachFileIn(FileSystem& fs, const std::set<std::string>& directories, con
   }
 }
 
-// The paths with this key that are not in the directory `here`.
+// The paths with keys from `first` to `last` that are not in the directory `here`.
 template <class Key>
-std::vector<std::string> PathsBeyond(const std::multimap<Key, std::string>& paths, const Key& key, const std::string& here) {
+std::vector<std::string> PathsBeyond(const std::multimap<Key, std::string>& paths, const Key& first, const Key& last, const std::string& here) {
   std::vector<std::string> beyond;
-  const auto [begin, end] = paths.equal_range(key);
-  for (auto at = begin; at != end; ++at) {
+  for (auto at = paths.lower_bound(first), end = paths.upper_bound(last); at != end; ++at) {
     if (DirectoryOf(at->second) != here) beyond.push_back(at->second);
   }
   return beyond;
+}
+
+template <class Key>
+std::vector<std::string> PathsBeyond(const std::multimap<Key, std::string>& paths, const Key& key, const std::string& here) {
+  return PathsBeyond(paths, key, key, here);
 }
 
 }  // namespace
@@ -198,28 +203,32 @@ std::shared_ptr<const RecordedMembers> Surroundings::RecordedInNamed(FileSystem&
   return recorded_in_named_;
 }
 
-std::vector<std::string> Surroundings::FilesOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
+std::vector<std::string> Surroundings::FilesOfSize(FileSystem& fs, std::uint64_t bytes, std::optional<std::int64_t> mtime_ns,
+                                                  const std::string& here) {
   const std::lock_guard lock(mutex_);
   if (!ReachesBeyond(fs, here)) return {};
   if (!files_) {
     files_.emplace();
-    ForEachFileIn(fs, directories_, [&](const FileStat& stat, const std::string& path) { files_->emplace(stat.size, path); });
+    ForEachFileIn(fs, directories_, [&](const FileStat& stat, const std::string& path) {
+      files_->emplace(SizeAndTime{stat.size, stat.mtime_ns}, path);
+    });
   }
-  return PathsBeyond(*files_, bytes, here);
+  using Times = std::numeric_limits<std::int64_t>;
+  return PathsBeyond(*files_, {bytes, mtime_ns.value_or(Times::min())}, {bytes, mtime_ns.value_or(Times::max())}, here);
 }
 
-std::vector<std::string> Surroundings::FilesBelow(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
+std::vector<std::string> Surroundings::FilesBelow(FileSystem& fs, const SizeAndTime& file, const std::string& here) {
   const std::lock_guard lock(mutex_);
   TakeMore(fs, Reach::kNamed);
   TakeMore(fs, Reach::kKnown);
   auto at = below_.find(here);
   if (at == below_.end()) at = below_.emplace(here, LookBelow(fs, here)).first;
-  return PathsBeyond(at->second, bytes, here);
+  return PathsBeyond(at->second, file, here);
 }
 
 // Near directories first. Those in reach are passed through, because FilesOfSize has what is in them.
-Surroundings::BySize Surroundings::LookBelow(FileSystem& fs, const std::string& here) {
-  BySize files;
+Surroundings::BySizeAndTime Surroundings::LookBelow(FileSystem& fs, const std::string& here) {
+  BySizeAndTime files;
   const auto top = fs.Stat(here);
   std::deque<std::string> directories{here};
   for (; top.ok() && !directories.empty(); directories.pop_front()) {
@@ -232,7 +241,7 @@ Surroundings::BySize Surroundings::LookBelow(FileSystem& fs, const std::string& 
       const auto stat = fs.Stat(path, /*follow=*/false);
       if (!stat.ok() || stat->file_system != top->file_system) continue;
       if (stat->type == FileStat::Type::kDirectory) directories.push_back(std::move(path));
-      else if (!known && stat->type == FileStat::Type::kRegular) files.emplace(stat->size, std::move(path));
+      else if (!known && stat->type == FileStat::Type::kRegular) files.emplace(SizeAndTime{stat->size, stat->mtime_ns}, std::move(path));
     }
   }
   return files;

@@ -97,13 +97,13 @@ class Surroundings {
   std::vector<std::string> CommittedFor(FileSystem& fs, const SizeAndTime& file, const std::string& here);
   /// Members without a sidecar that sets in named directories record.
   std::shared_ptr<const RecordedMembers> RecordedInNamed(FileSystem& fs, const std::string& here);
-  /// Paths of files of this size below `here`, protected or not, in directories that are not in reach: a program may move its old files
+  /// Paths of files of this size and mtime below `here`, protected or not, in directories that are not in reach: a program may move its old files
   /// there. The first call for a directory stats what is below it, on the same file system: only the first names, and in one process
   /// no more than kMostBelow.
-  std::vector<std::string> FilesBelow(FileSystem& fs, std::uint64_t bytes, const std::string& here);
+  std::vector<std::string> FilesBelow(FileSystem& fs, const SizeAndTime& file, const std::string& here);
   static constexpr std::size_t kMostBelow = 32768;
-  /// Paths of files of this size, protected or not. The first call stats all files in reach.
-  std::vector<std::string> FilesOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here);
+  /// Paths of files of this size, and this mtime if it is given, protected or not. The first call stats all files in reach.
+  std::vector<std::string> FilesOfSize(FileSystem& fs, std::uint64_t bytes, std::optional<std::int64_t> mtime_ns, const std::string& here);
   /// True if the command names this directory, a real path.
   bool IsNamed(FileSystem& fs, const std::string& directory);
 
@@ -125,7 +125,7 @@ class Surroundings {
   bool NamesOthers(FileSystem& fs, const std::string& here);
   void LookAtNamed(FileSystem& fs);
   const BySizeAndTime& KnownOfSize(FileSystem& fs, std::uint64_t bytes);
-  BySize LookBelow(FileSystem& fs, const std::string& here);
+  BySizeAndTime LookBelow(FileSystem& fs, const std::string& here);
 
   std::mutex mutex_;
   std::set<std::string> directories_, named_;  // in reach; named_ is a part of directories_
@@ -139,7 +139,7 @@ class Surroundings {
   BySize by_inode_;                // the same paths
   std::vector<std::string> of_sets_;  // those of them that are of sets
   std::map<std::pair<Uuid, std::uint32_t>, std::string> by_member_;  // the same, by set and rank
-  std::optional<BySize> files_;
+  std::optional<BySizeAndTime> files_;
   std::map<std::uint64_t, std::shared_ptr<const SameSize>> in_reach_;  // by size
   std::shared_ptr<const RecordedMembers> recorded_in_reach_;
   // From named_.
@@ -148,7 +148,7 @@ class Surroundings {
   std::shared_ptr<const RecordedMembers> recorded_in_named_;
   std::function<std::vector<std::string>(std::uint64_t)> known_files_;
   std::map<std::uint64_t, BySizeAndTime> known_sidecars_;  // of known_files_, by size
-  std::map<std::string, BySize> below_;  // files, by directory
+  std::map<std::string, BySizeAndTime> below_;  // files, by directory
   std::size_t seen_below_ = 0;           // names
 };
 
