@@ -1,6 +1,6 @@
 // intents_client DIRECTORY FILES: what the first write to a file costs, in one process. For each of FILES files in
 // DIRECTORY: once made anew, once opened again, and once more after a sync. Also what small durable writes cost
-// there. Prints a line for each: what it was, and microseconds. Knows nothing about lzy; the script `intents` runs it
+// there. Prints a line for each: what it was, and microseconds. Knows nothing about lzy; the script `costs` runs it
 // with the layer and without.
 //
 // Many files, because each has one first write, and one alone is too short to time. The names of the lines are those of

@@ -202,12 +202,12 @@ because all ranks share one buffer. Its limit is time, minutes per number at 4,0
 SPLITS = """One call makes the communicators of all groups without a common rank (`SplitIntoParts`). Until 2026-11, each group took a
 call of its own, in which all ranks take part, so the time grew with the number of groups: 2.2 ms instead of 0.16 ms with
 256 ranks in groups of 8 (simulated 2026-11)."""
-TOPOLOGIES = """Microseconds until the last rank has the data; root 0, groups of consecutive ranks. `auto` is what `ChooseTopology`
-selects by costs that were measured in the same simulation. lzy measures, and uses other ways than
-`MPI_Bcast`, only from 4 MiB on, unless the option `topology` gives it costs. So without that option it uses *bcast* in all rows below;
-the column *auto* is what it does with costs. The paper measured on a cluster, with its own
-implementation. Every time includes an allreduce, which finds the end. Each is run twice and the second time counts, so
-communicators that MPI makes for itself exist by then."""
+TOPOLOGIES = """Microseconds until the last rank has the data; root 0, groups of consecutive ranks. `auto` is the shape that
+`ChooseTopology` selects by costs that were measured in the same simulation. lzy measures costs only before a broadcast of 4 MiB or
+more. Until then it uses `MPI_Bcast`, unless the user gives the costs with option `topology`. So without this option, lzy uses
+*bcast* in all rows below; the column *auto* is what it does with costs. The paper measured on a cluster, with its own
+implementation. Every time includes an allreduce, which finds the end. Each broadcast is run twice, and the second time counts,
+because MPI makes communicators of its own in the first one."""
 LIMITS = """- Noise, stragglers, busy switches, and routes that share links are not simulated. Groups across an oversubscribed
   network do not scale as flat as here.
 - Processors are not simulated. With as many ranks as cores, a piece in a ring waits until each rank gets a core

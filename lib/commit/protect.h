@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/interval_set.h"
 #include "dataset/lock.h"
 #include "names/resolve.h"
 #include "request/context.h"
@@ -21,6 +22,14 @@
 namespace lzy {
 
 class Capture;
+
+/// Blocks of a shared file that differ from what the ranks of a program wrote. They have a leaf that no content has, their rows
+/// have no parity, and an intent covers them. So they are at risk.
+struct Doubts {
+  std::vector<Interval> blocks;  ///< byte ranges in the file
+  std::uint64_t bytes = 0;       ///< bytes of these that the file has
+  std::optional<Intent> intent;
+};
 
 struct ProtectRequest {
   bool force = false;  ///< also commit damaged blocks (blocks that differ from their hash although the mtime is the committed one)
@@ -52,6 +61,13 @@ struct ProtectRequest {
   /// Make all parity again, with the present geometry, if the data are as committed (sets report.committed). If the data
   /// differ, if a program may be writing, or if a member was added, do nothing. Not with `touched`.
   bool parity_anew = false;
+  /// Layer only, shared files: when the last MPI call of any rank that wrote the file had returned, by the clock of its node
+  /// (nanoseconds since 1970; the same on every rank). If the mtime of the file is not later, the bytes that ranks captured of
+  /// incomplete blocks are compared with the file. 0: they are not compared.
+  std::int64_t written_until_ns = 0;
+  /// Layer only, shared files: what earlier commits of this program found, the same on every rank. A commit that succeeds
+  /// replaces it by what it found itself, and the earlier blocks that were not written again as a whole. May be null.
+  Doubts* doubts = nullptr;
 };
 /// Makes or updates the sidecars. Collective over context.comm. Waits for locks up to options.timeout_seconds, then returns
 /// kBusy. After an error the old generation still counts, unless publishing had begun. report.state is kIntact, or kDamaged

@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "base/many_writers.h"
 #include "base/node.h"
+#include "base/printable.h"
 #include "comm/records.h"
 #include "commit/protector.h"
 #include "dataset/access.h"
@@ -116,6 +118,7 @@ class SharedFile : public Protector {
     Status status = OpenOutput(file);
     if (status.ok()) status = Encode();
     if (status.ok()) status = HandleRot();
+    if (status.ok()) status = HandleDiffering();
     if (status.ok()) status = AgreeOn(comm_, [&] { return Commit(file); });
     if (!status.ok()) RemoveFresh();
     LZY_RETURN_IF_ERROR(status);
@@ -335,7 +338,9 @@ class SharedFile : public Protector {
     Coverage coverage;
     if (captured) {
       LZY_ASSIGN_OR_RETURN(coverage, ShareCoverage(comm_, *request_.capture));
+      if (coverage.has_parts) LZY_RETURN_IF_ERROR(TakeParts(coverage));
     }
+    KeepDiffering();
     if (!incremental_) pass_.Expect(job_.before.size / static_cast<std::uint64_t>(comm_.size()));
     LZY_RETURN_IF_ERROR(InStretches(*layout_, [&](Interval stretch) { return EncodeStretch(stretch, captured, coverage); }));
     if (captured) KeepUnfinished(*layout_, coverage, *request_.capture);
@@ -401,12 +406,38 @@ class SharedFile : public Protector {
     LZY_ASSIGN_OR_RETURN(const std::uint64_t worst, comm_.AllReduceMax(mine));
     report_.captures_count = worst != kVoid;
     if (worst == kOfAnotherShape) {
+      // The open blocks of a small file are all that was written to it.
+      LZY_RETURN_IF_ERROR(TakeParts({}));
       // verify-writes compares leaves with the file, whatever the geometry is. If memory runs out, it does without them. An
       // exception here would leave the other ranks waiting.
       const Status closed = NoThrow([&] { capture->CloseOpen([](std::uint64_t) { return Capture::Fate::kCaptured; }); });
       if (!closed.ok()) capture->MissAll();
     }
     return worst == kOfUse;
+  }
+
+  // Prepares for the comparison of blocks that are read with what ranks know of them. A later mtime means that something else
+  // has written: then its bytes may be there instead. Collective.
+  Status TakeParts(const Coverage& coverage) {
+    if (job_.before.mtime_ns > request_.written_until_ns) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(parts_, ShareParts(comm_, *layout_, context_.options.key.get(), *request_.capture, coverage));
+    job_.written = &parts_;
+    return Status::Ok();
+  }
+
+  // Blocks that differed in an earlier commit, and were not written again as a whole, are not compared with their leaves.
+  void KeepDiffering() {
+    const IntervalSet& touched = touched_[0];
+    const std::uint64_t block = layout_->block_size();
+    if (request_.doubts == nullptr) return;
+    for (const Interval& bytes : request_.doubts->blocks) {
+      for (std::uint64_t i = bytes.begin / block; i < std::min(layout_->data_blocks(0), (bytes.end + block - 1) / block); ++i) {
+        const Interval whole{i * block, std::min((i + 1) * block, layout_->file_size(0))};
+        if (!touched.whole() && Without({whole}, touched.intervals()).empty()) continue;
+        differing_.insert(i);
+        job_.unknown.insert(i);
+      }
+    }
   }
 
   // Encodes rows of this rank without the other ranks.
@@ -445,6 +476,32 @@ class SharedFile : public Protector {
     return job_.parity_out->Sync();
   }
 
+  // Blocks that are not what ranks wrote must never look intact. So they get a leaf that no content has, their rows get no
+  // parity, and an intent says that they are at risk (Doubt). Collective.
+  Status HandleDiffering() {
+    if (!parts_.empty()) {
+      LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(comm_, std::vector(job_.differing.begin(), job_.differing.end())));
+      differing_.insert(all.begin(), all.end());
+    }
+    if (differing_.empty()) return Status::Ok();
+    return AgreeOn(comm_, [&] {
+      for (const std::uint64_t i : differing_) job_.data_leaves.Set(i, LeafHash(job_.key, HashTag::kDataLeaf, i, {}));
+      ForsakeParity(*layout_, {{0, differing_}}, {&job_});
+      doubts_.blocks = TouchedBlocks(differing_, layout_->block_size()).intervals();
+      for (const Interval& one : doubts_.blocks) doubts_.bytes += std::min(one.end, layout_->file_size(0)) - one.begin;
+    });
+  }
+
+  // Sets the intent that keeps differing blocks at risk. In a commit in place, it comes after the generation for which it
+  // holds. If a crash comes between, the blocks look damaged, but not intact. The intent of another writer covers all.
+  Status Doubt(Sidecar& sidecar) {
+    if (differing_.empty() || !report_.kept_intents.empty()) return Status::Ok();
+    std::vector<ByteRange> ranges;
+    for (const Interval& one : doubts_.blocks) ranges.push_back({one.begin, one.end - one.begin});
+    doubts_.intent = NewIntent(0, ranges);
+    return sidecar.SetIntent(*doubts_.intent);
+  }
+
   // Checks once more that the file did not change while it was read. In place, the commit counts as soon as the sidecar is
   // written, so the spares are renewed after that. A new sidecar counts when it has its final name, so everything else
   // comes before.
@@ -460,6 +517,7 @@ class SharedFile : public Protector {
     if (parted() && !incremental_) LZY_RETURN_IF_ERROR(RenewParts(context_.fs, sidecar, part_paths_));
     if (incremental_) RenewAccess(file, sidecar);
     if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
+    LZY_RETURN_IF_ERROR(Doubt(sidecar));
     if (!incremental_) {
       if (KeepsOthers()) LZY_RETURN_IF_ERROR(KeepForOthers(ref_.path, LeftSet(file)));
       LZY_RETURN_IF_ERROR(Publish(ref_.path));
@@ -503,12 +561,24 @@ class SharedFile : public Protector {
                                            renewed.message()));
   }
 
+  void WarnOfDiffering() {
+    report_.warnings.push_back(fmt::format(
+        "{}: {} blocks ({} bytes) differ from what this program wrote; they have no parity and stay at risk. Write them again, or "
+        "look at them and accept them: lzy-protect {}",
+        ref_.path, differing_.size(), doubts_.bytes, ShellQuote(ref_.path)));
+  }
+
   // Sends rank 0's results to the reports of all ranks.
   Status ShareResult() {
     Superblock& sb = contents_.superblock;
     auto known = std::tie(sb.dataset_root, sb.wall_time_ns, report_.sidecar_bytes);
     LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, known));
     FillReport(contents_, layout_->group_count(), layout_->file_size(0));
+    if (!differing_.empty()) {
+      LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, doubts_.intent));
+      WarnOfDiffering();
+    }
+    if (request_.doubts != nullptr) *request_.doubts = doubts_;
     if (!rot_.all.empty()) ReportRot(view_.ensembles[0].files[0], *layout_, 0, rot_);
     return Status::Ok();
   }
@@ -517,6 +587,9 @@ class SharedFile : public Protector {
   FileJob job_;
   Rot rot_;
   Uuid uuid_{};
+  std::vector<WrittenPart> parts_;
+  std::set<std::uint64_t> differing_;  // blocks that differ from what was written, in this commit or before
+  Doubts doubts_;                      // the same, for later commits
   std::optional<Layout> layout_;
   std::optional<PlanCache> plans_;
   SidecarContents contents_;

@@ -35,7 +35,8 @@ Capture::Capture(CaptureSetup setup)
       decided_(setup_.certain_from == 0),
       open_(block_),
       closed_(block_),
-      room_to_hold_(setup_.hold) {
+      room_to_hold_(setup_.hold),
+      aside_(block_) {
   if (!setup_.compare) return;
   // If written_ needs room, copies of the last blocks are dropped first: programs write headers again.
   written_.emplace(block_, setup_.key, room_to_hold_, [this] {
@@ -454,6 +455,12 @@ void Capture::AddWritten(Interval bytes, IntervalSet& found) const {
     found.Add({std::max(bytes.begin, block * block_), std::min(bytes.end, (block + 1) * block_)});
   }
   written_->AddWritten(bytes, found);
+}
+
+void Capture::SetAside(std::uint64_t block) {
+  if (written_) return MissBlocks({block, block + 1});
+  missed_.Add({block, block + 1});
+  aside_.Insert(block, open_.Take(block));
 }
 
 void Capture::Forget(Interval blocks) {

@@ -133,12 +133,33 @@ class Capture {
       const std::uint64_t block = at++->first;
       const Fate what = fate(block);
       if (what == Fate::kCaptured) Close(block);
-      if (what == Fate::kDropped) MissBlocks({block, block + 1});
+      if (what == Fate::kDropped) SetAside(block);
     }
   }
   /// Blocks of which this process wrote anything, as intervals of block numbers; a superset if there are more than `limit`.
   /// One interval up to the largest number means all blocks.
   std::vector<Interval> Written(std::size_t limit) const;
+  /// Calls fn(block, bytes, copy) for the known parts of blocks that are not captured (yet): incomplete blocks, blocks that
+  /// CloseOpen dropped, and open blocks. `bytes`: a range of the file, all of it written in this epoch. `copy`: its bytes.
+  /// Nothing with `compare`: then written() has them.
+  template <class Fn>
+  void ForEachKept(const Fn& fn) const {
+    if (written_) return;
+    for (const OpenBlocks* blocks : {&aside_, &open_}) {
+      for (const auto& [number, block] : blocks->blocks()) {
+        if (!IsKept(number, block)) continue;
+        for (const Interval& part : block.have.intervals()) {
+          const std::uint64_t first = number * block_;
+          fn(number, Interval{first + part.begin, first + part.end}, ByteSpan(block.bytes.data() + part.begin, part.end - part.begin));
+        }
+      }
+    }
+  }
+  /// True if ForEachKept would call fn for a block that is not whole.
+  bool HasParts() const { return !aside_.blocks().empty(); }
+  /// Byte ranges of blocks that this process wrote and of which ForEachKept does not know all parts; a superset if there are
+  /// more than `limit`. May have captured blocks.
+  std::vector<Interval> NotKept(std::size_t limit) const;
   /// Blocks that this process wrote before MPI_File_set_size cut them, or may have written. Data of other processes in such
   /// a block may be older.
   const IntervalSet& cut() const { return cut_; }
@@ -245,6 +266,11 @@ class Capture {
   void Lose(Interval bytes, Uncompared why) noexcept;
   /// Removes the copy of a block, and frees its room.
   std::vector<std::uint8_t> TakeHeld(std::uint64_t block);
+  /// Marks an open block as missed, and keeps its bytes for ForEachKept. The memory is that of the open block.
+  void SetAside(std::uint64_t block);
+  bool IsKept(std::uint64_t number, const OpenBlocks::Block& block) const {
+    return !block.carried && !block.have.whole() && !cut_.Overlaps({number, number + 1});
+  }
   void Forget(Interval blocks);
   void ForgetCaptured(Interval blocks);
   void EraseOpen(Interval blocks);
@@ -306,6 +332,7 @@ class Capture {
   IntervalSet missed_{4096};  // block numbers
   IntervalSet cut_{4096};     // blocks that were written and then cut off
   AlignedBuffer scratch_;     // copies of the blocks that are being captured
+  OpenBlocks aside_;          // after Finish: missed blocks whose bytes are still here
 };
 
 }  // namespace lzy

@@ -8,6 +8,8 @@
 #include <new>
 #include <utility>
 
+#include "encode/coverage.h"
+
 namespace lzy {
 
 // Does not compare the placement: it says where parity goes, not which blocks make a row.
@@ -50,7 +52,7 @@ void Capture::FinishOpen() {
       open_.Pad(block, LengthOf(block));
       continue;
     }
-    MissBlocks({block, block + 1});
+    SetAside(block);
   }
 }
 
@@ -71,7 +73,7 @@ void Capture::DropSpoiled() {
   }
   for (auto at = open_.blocks().begin(); at != open_.blocks().end();) {
     const std::uint64_t block = at++->first;
-    if (spoiled(block)) MissBlocks({block, block + 1});
+    if (spoiled(block)) SetAside(block);
   }
 }
 
@@ -124,6 +126,22 @@ std::vector<Interval> Capture::Written(std::size_t limit) const {
   return all.intervals();
 }
 
+// Blocks that were cut are not kept: another process may have written them since, in an unknown order.
+std::vector<Interval> Capture::NotKept(std::size_t limit) const {
+  IntervalSet kept;
+  for (const OpenBlocks* blocks : {&aside_, &open_}) {
+    for (const auto& [number, block] : blocks->blocks()) {
+      if (!written_ && IsKept(number, block)) kept.Add({number, number + 1});
+    }
+  }
+  IntervalSet rest;
+  rest.Add(Without(Written(std::numeric_limits<std::size_t>::max()), kept.intervals()));
+  rest.Coarsen(limit);
+  std::vector<Interval> bytes = rest.intervals();
+  for (Interval& one : bytes) one = {one.begin * block_, one.end >= kEverythingBehind / block_ ? kEverythingBehind : one.end * block_};
+  return bytes;
+}
+
 ByteSpan Capture::CopyOf(Interval bytes) const {
   if (const ByteSpan part = written_ ? written_->CopyOf(bytes) : ByteSpan(); !part.empty()) return part;
   const ByteSpan block = Held(bytes.begin / block_);
@@ -143,6 +161,7 @@ const std::uint8_t* Capture::ParityOf(const RowId& row, std::uint32_t q) const {
 bool Capture::Carry() noexcept {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(carries_, false)) return false;
+  used_ -= aside_.Erase({0, kEverythingBehind}) * open_.BytesEach();
   try {
     if (IsSmall()) {
       CarryBytes();

@@ -13,15 +13,17 @@ namespace {
 
 // The most intervals of all ranks together: some megabytes on every rank.
 constexpr std::size_t kMostIntervals = 1u << 18;
+// The most parts of all ranks together: some megabytes on every rank.
+constexpr std::size_t kMostParts = 1u << 16;
 // This many blocks can be sent and added up in the time in which one is read, hashed and multiplied.
 constexpr std::uint64_t kWorthSending = 4;
 
 // The blocks that a rank captured and wrote, and whether the list of captured blocks is complete. `open`: blocks that it
 // can still capture, and that are in no sum.
 struct Share {
-  bool complete = false;
+  bool complete = false, has_parts = false;
   std::vector<Interval> captured, open, written;
-  LZY_FIELDS(complete, captured, open, written)
+  LZY_FIELDS(complete, has_parts, captured, open, written)
 };
 
 // Blocks that more than one rank has written. `written`: the intervals of all ranks; those of one rank are disjoint. In the
@@ -109,6 +111,7 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
     own.open = mine.Open(limit);
     own.complete = own.captured.size() < limit && own.open.size() < limit;
     own.written = mine.Written(limit);
+    own.has_parts = mine.HasParts();
   });
   const auto all = AllGatherRecords(comm, own);
   Coverage coverage;
@@ -118,12 +121,15 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
     std::vector<Interval> written;
     for (const Share& theirs : *all) {
       coverage.complete = theirs.complete && coverage.complete;
+      coverage.has_parts = theirs.has_parts || coverage.has_parts;
       written.insert(written.end(), theirs.written.begin(), theirs.written.end());
     }
     const std::vector<Interval> disputed = Disputed(std::move(written));
     for (std::size_t rank = 0; rank < all->size(); ++rank) {
       for (const Interval& one : (*all)[rank].captured) Add({one, static_cast<int>(rank)}, true, disputed, coverage);
-      for (const Interval& one : (*all)[rank].open) Add({one, static_cast<int>(rank)}, false, disputed, coverage);
+      const std::vector<Interval>& open = (*all)[rank].open;
+      for (const Interval& one : open) Add({one, static_cast<int>(rank)}, false, disputed, coverage);
+      coverage.has_parts = coverage.has_parts || Without(open, disputed) != open;
     }
     SortAndJoin(coverage.disputed);
     std::ranges::sort(coverage.pieces, {}, [](const Coverage::Piece& one) { return one.blocks.begin; });
@@ -131,6 +137,69 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
   });
   LZY_RETURN_IF_ERROR(Agree(comm, united));
   return coverage;
+}
+
+namespace {
+
+// What a rank wrote of the blocks that nobody captured. `others`: byte ranges of which it does not know all that it wrote.
+struct Known {
+  std::vector<WrittenPart> parts;
+  std::vector<Interval> others;
+  LZY_FIELDS(parts, others)
+};
+
+Known KnownParts(const Layout& layout, const LeafKey* key, const Capture& mine, const Coverage& coverage, std::size_t limit) {
+  Known known;
+  known.others = mine.NotKept(limit);
+  const std::uint64_t block = layout.block_size();
+  mine.ForEachKept([&](std::uint64_t number, Interval bytes, ByteSpan copy) {
+    if (Captors(coverage, number).Of(number) != kNobody) return;
+    while (bytes.begin < bytes.end) {
+      const Interval here{bytes.begin, std::min(bytes.end, (bytes.begin / block + 1) * block)};
+      const ByteSpan its = copy.first(here.end - here.begin);
+      copy = copy.subspan(its.size());
+      bytes.begin = here.end;
+      if (known.parts.size() < limit) {
+        known.parts.push_back({here, WrittenPart::HashOf(key, here, its)});
+      } else {
+        known.others.push_back(here);
+      }
+    }
+  });
+  return known;
+}
+
+}  // namespace
+
+// A list that is too long ends early, and the rest counts as unknown.
+Result<std::vector<WrittenPart>> ShareParts(Communicator& comm, const Layout& layout, const LeafKey* key, const Capture& mine,
+                                            const Coverage& coverage) {
+  const auto limit = std::max<std::size_t>(64, kMostParts / static_cast<std::size_t>(comm.size()));
+  Known own;
+  const Status local = NoThrow([&] { own = KnownParts(layout, key, mine, coverage, limit); });
+  const auto all = AllGatherRecords(comm, own);
+  std::vector<WrittenPart> parts;
+  LZY_RETURN_IF_ERROR(Agree(comm, NoThrow([&]() -> Status {
+    LZY_RETURN_IF_ERROR(local);
+    LZY_RETURN_IF_ERROR(all.status());
+    std::vector<Interval> written;
+    for (const Known& theirs : *all) {
+      std::ranges::transform(theirs.parts, std::back_inserter(written), &WrittenPart::bytes);
+      std::vector<Interval> others = theirs.others;
+      SortAndJoin(others);
+      written.insert(written.end(), others.begin(), others.end());
+    }
+    const std::vector<Interval> disputed = Disputed(std::move(written));
+    for (const Known& theirs : *all) {
+      std::ranges::copy_if(theirs.parts, std::back_inserter(parts), [&](const WrittenPart& one) {
+        const auto at = At(disputed, one.bytes.begin);
+        return one.bytes.end <= layout.file_size(0) && (at == disputed.end() || at->begin >= one.bytes.end);
+      });
+    }
+    std::ranges::sort(parts, {}, [](const WrittenPart& one) { return one.bytes.begin; });
+    return Status::Ok();
+  })));
+  return parts;
 }
 
 namespace {

@@ -26,12 +26,21 @@ struct Coverage {
   /// Blocks that two ranks wrote, so that nobody owns them, but that are in the sums of a rank. A row with such a block
   /// cannot be completed by reading. Ascending, disjoint.
   std::vector<Interval> disputed;
+  /// True if a rank knows parts of a block that nobody captured (ShareParts).
+  bool has_parts = false;
   /// False if some rank captured more blocks than it could list. These may be in sums, so no gaps are filled then.
   bool complete = true;
 };
 /// Exchanges what the ranks captured and wrote. Costs one all-gather of at most some megabytes. Precondition: Finish
 /// was called on the captures. Collective; the same Status on all ranks.
 Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine);
+/// Collects what ranks still know of the blocks that nobody captured, so that the commit can compare it with what it reads
+/// (FileJob::written). Leaves out a part if another rank wrote any byte of it, or may have written one, and a part that the
+/// file has not. Ascending, disjoint, each in one block of `layout`; the same on every rank. Blocks that `coverage` gives to a
+/// rank are captured, so they have no parts. Call it before CloseOpen. Costs one all-gather. Collective; the same Status on
+/// all ranks.
+Result<std::vector<WrittenPart>> ShareParts(Communicator& comm, const Layout& layout, const LeafKey* key, const Capture& mine,
+                                            const Coverage& coverage);
 /// Captures the open blocks of `mine` that `coverage` gives to `rank`, and drops the others. Blocks of rows outside `runs`,
 /// the rows to encode, stay open. Local; throws std::bad_alloc.
 void CloseOpen(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage, int rank, Capture& mine);

@@ -143,5 +143,87 @@ TEST_F(CoverageTest, NoRankReadsMoreThanItsPart) {
   for (const SortedRows& one : sorted) EXPECT_EQ(Count(one.reread), Count(sorted[0].reread));
 }
 
+// What ranks know of blocks that the commit reads.
+class SharedParts : public CoverageTest {
+ protected:
+  static constexpr int kRanks = 2;
+  SharedParts() {
+    for (auto& capture : captures_) {
+      auto made = lzy::Capture::Create({.parameters = layout().parameters(), .memory = kMemory});
+      EXPECT_OK(made);
+      capture = std::move(*made);
+    }
+  }
+  const Layout& layout() {
+    if (!layout_) MakeRows(4);
+    return *layout_;
+  }
+  void Write(int rank, Interval bytes, std::uint8_t value = 1) {
+    const std::vector<std::uint8_t> data(bytes.end - bytes.begin, value);
+    captures_[static_cast<std::size_t>(rank)]->Take(bytes.begin, data, ++turn_);
+  }
+  /// The byte ranges of the parts.
+  std::vector<Interval> Parts() {
+    std::vector<Interval> parts[kRanks];
+    RunRanks(kRanks, [&](Communicator& comm) {
+      const auto rank = static_cast<std::size_t>(comm.rank());
+      EXPECT_TRUE(captures_[rank]->Finish(layout()));
+      const auto coverage = ShareCoverage(comm, *captures_[rank]);
+      ASSERT_OK(coverage);
+      const auto shared = ShareParts(comm, layout(), nullptr, *captures_[rank], *coverage);
+      ASSERT_OK(shared);
+      EXPECT_TRUE(coverage->has_parts || shared->empty());
+      for (const WrittenPart& part : *shared) {
+        parts[rank].push_back(part.bytes);
+        const std::vector<std::uint8_t> data(part.bytes.end - part.bytes.begin, 1);
+        EXPECT_EQ(part.hash, WrittenPart::HashOf(nullptr, part.bytes, data));
+      }
+    });
+    EXPECT_EQ(parts[0], parts[1]);
+    return parts[0];
+  }
+
+  std::unique_ptr<lzy::Capture> captures_[kRanks];
+  std::uint64_t turn_ = 0;
+};
+
+TEST_F(SharedParts, OfIncompleteBlocksAreKnown) {
+  Write(0, {kBlock + 10, kBlock + 20});
+  Write(1, {kBlock + 30, 3 * kBlock});
+  EXPECT_EQ(Parts(), (std::vector<Interval>{{kBlock + 10, kBlock + 20}, {kBlock + 30, 2 * kBlock}})) << "block 2 is captured";
+}
+
+TEST_F(SharedParts, AreLeftOutIfTwoRanksWroteAByte) {
+  Write(0, {10, 20});
+  Write(0, {30, 40});
+  Write(1, {39, 50});
+  EXPECT_EQ(Parts(), (std::vector<Interval>{{10, 20}}));
+}
+
+TEST_F(SharedParts, AreLeftOutIfAnotherRankCapturedTheBlock) {
+  Write(0, {5 * kBlock, 8 * kBlock});
+  Write(1, {6 * kBlock + 1, 6 * kBlock + 2});
+  EXPECT_TRUE(Parts().empty());
+}
+
+TEST_F(SharedParts, AreLeftOutIfAnotherRankMissedWhatItWrote) {
+  Write(0, {10, 20});
+  Write(0, {kBlock + 10, kBlock + 20});
+  captures_[1]->Miss({100, 200});
+  EXPECT_EQ(Parts(), (std::vector<Interval>{{kBlock + 10, kBlock + 20}}));
+}
+
+TEST_F(SharedParts, AreLeftOutOfABlockThatWasCut) {
+  Write(0, {10, 200});
+  captures_[0]->Cut(100);
+  EXPECT_TRUE(Parts().empty());
+}
+
+TEST_F(SharedParts, ThatTheFileDoesNotHaveAreLeftOut) {
+  Write(1, {kBlocks * kBlock + 1, kBlocks * kBlock + 5});
+  Write(1, {10, 20});
+  EXPECT_EQ(Parts(), (std::vector<Interval>{{10, 20}}));
+}
+
 }  // namespace
 }  // namespace lzy::testing

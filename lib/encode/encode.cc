@@ -228,6 +228,29 @@ Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_
   return status;
 }
 
+namespace {
+
+bool HasWritten(const FileJob& job, const BlockPlace& place, ByteSpan bytes) {
+  auto part = std::ranges::lower_bound(*job.written, place.offset, {}, [](const WrittenPart& one) { return one.bytes.begin; });
+  for (; part != job.written->end() && part->bytes.begin < place.offset + place.length; ++part) {
+    const ByteSpan its = bytes.subspan(part->bytes.begin - place.offset, part->bytes.end - part->bytes.begin);
+    if (WrittenPart::HashOf(job.key, part->bytes, its) != part->hash) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void EncodePass::CompareWithWritten(FileJob& job, const BlockPlace& place, MutableByteSpan bytes) {
+  if (HasWritten(job, place, bytes)) return;
+  std::vector<std::uint8_t> device(bytes.size());
+  const auto again = job.data->ReadAtUncached(place.offset, device);
+  const bool right = again.ok() && *again == device.size() && HasWritten(job, place, device);
+  if (right) return void(std::ranges::copy(device, bytes.begin()));
+  const std::lock_guard lock(mutex_);
+  job.differing.insert(place.index);
+}
+
 // An untouched block must have its committed leaf. If it does not, the first of these steps that helps is taken
 // (docs/design/commit.md §5):
 //
@@ -241,6 +264,7 @@ Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_
 Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByteSpan bytes) {
   const std::uint64_t i = place.index;
   encoded_ += bytes.size();
+  if (job.written != nullptr) CompareWithWritten(job, place, bytes);
   const Hash leaf = LeafHash(job.key, HashTag::kDataLeaf, i, bytes);
   // True if there is a leaf to compare the block with.
   const bool held = job.old_data != nullptr && i < job.old_data->leaf_count() && job.touched != nullptr &&

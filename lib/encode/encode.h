@@ -21,6 +21,7 @@
 
 #include "dataset/view.h"
 #include "encode/leaves.h"
+#include "encode/written_bytes.h"
 #include "request/touched.h"
 #include "rows/rows.h"
 
@@ -66,6 +67,10 @@ struct FileJob {
   std::map<std::uint64_t, std::vector<std::uint8_t>> rebuilt;
   /// The results of MakeTrees.
   Tree data_tree{TreeKind::kData}, parity_tree{TreeKind::kParity};
+  /// Parts of the file as ranks wrote them (ShareParts). Blocks that are read are compared with them. Null: with nothing.
+  const std::vector<WrittenPart>* written = nullptr;
+  /// Blocks that differ from `written`, also if they are read past the page cache.
+  std::set<std::uint64_t> differing;
 
   /// Prepares for the leaves of file (and region) `f` of the layout; no leaf is known yet. Set `scratch` before.
   void InitLeaves(const Layout& layout, std::uint32_t f);
@@ -143,6 +148,8 @@ class EncodePass {
   std::uint64_t bytes_encoded() const { return encoded_ + stats_.bytes_captured; }
 
  private:
+  /// If the block differs from FileJob::written, reads it once more past the page cache. Notes the block if it still differs.
+  void CompareWithWritten(FileJob& job, const BlockPlace& place, MutableByteSpan bytes);
   /// Makes the leaf of a data block. If nobody touched the block, compares it with its committed leaf, and may replace the
   /// bytes by right ones. Thread-safe for different blocks.
   Status TakeSource(FileJob& job, const BlockPlace& place, MutableByteSpan bytes);
@@ -151,7 +158,7 @@ class EncodePass {
   RowStats stats_;
   std::atomic<std::uint64_t> encoded_{0};
   std::uint64_t expected_ = 0;
-  std::mutex mutex_;  // for FileJob::rotten and rebuilt
+  std::mutex mutex_;  // for FileJob::rotten, rebuilt and differing
 };
 
 }  // namespace lzy

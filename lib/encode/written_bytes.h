@@ -25,6 +25,17 @@
 
 namespace lzy {
 
+/// What a rank wrote of one block of the file, and the commit reads back: a byte range of the file, and its hash.
+struct WrittenPart {
+  Interval bytes;
+  Hash hash;
+  LZY_FIELDS(bytes, hash)
+  /// The hash of a part with these bytes.
+  static Hash HashOf(const LeafKey* key, Interval part, ByteSpan bytes) {
+    return LeafHash(key, HashTag::kDataLeaf, part.begin, bytes);
+  }
+};
+
 /// Not thread-safe, local. Offsets are those of the file. Functions that change it may throw std::bad_alloc; then the
 /// caller calls LoseEverything.
 class WrittenBytes {

@@ -1,5 +1,5 @@
-// Removes the protection of a dataset: sidecars and parts, never data. Without force, keeps sidecars that can still repair
-// something or that are in use.
+// Removes the protection of a dataset: sidecars and parts, never data. Without force, reads the data, and keeps sidecars that can still
+// repair something or that are in use.
 
 #include <fmt/format.h>
 
@@ -9,7 +9,10 @@
 #include "dataset/lock.h"
 #include "dataset/parts.h"
 #include "dataset/view.h"
+#include "encode/resemblance.h"
 #include "engine/engine.h"
+#include "judge/examine.h"
+#include "names/holders.h"
 #include "names/lookup.h"
 #include "names/neighbours.h"
 #include "names/peek.h"
@@ -99,6 +102,33 @@ Status NeededByRenamed(const Context& context, const DatasetRef& dataset, const 
   return Status::Ok();
 }
 
+/// Returns an error if another file may be what is left of the committed one: only the sidecar can give its content back.
+Status NeededByRotten(const Context& context, const std::vector<FileView*>& own) {
+  for (const FileView* file : own) {
+    if (!file->sidecar_usable() || (file->present && MayBe(file->stat, file->stamp) && HasSizeAndTime(file->stat, file->stamp))) continue;
+    const auto rotten = FindRotten(context.fs, file->sidecar_path, FollowLink(context.fs, file->path), context.options.key.get());
+    if (!rotten) continue;
+    return {Code::kUnprotected, fmt::format("{}: its sidecar may be that of '{}', which has the size and time and most of the content of its last "
+                                            "commit: it was renamed or moved, and is damaged. The sidecar was not removed. First give that file its name "
+                                            "back, and repair it; or --force removes it", file->path, *rotten)};
+  }
+  return Status::Ok();
+}
+
+/// True if the sidecars can repair damaged data. Reads all data. If so, `report` is what was found.
+Result<bool> CanRepair(const Context& context, DatasetView& view, DatasetReport& report) {
+  if (!view.committed) return false;
+  LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context, view, /*from_disk=*/false));
+  LZY_RETURN_IF_ERROR(RecognizeRot(context, view, findings));
+  DatasetReport found(report.path, report.kind);
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { Describe(view, findings, found); }));
+  const bool damaged = std::ranges::any_of(found.damage, [](const Damage& d) {
+    return d.part == DamagePart::kData && !d.transient && !IsEdit(d.cause) && d.cause != DamageCause::kNotVisible;
+  });
+  if (damaged) report = std::move(found);
+  return damaged;
+}
+
 // Opens the dataset for writing, so nothing is removed during a commit. `report` is that of Info, made without a lock. A
 // commit that happened in between is removed with the rest.
 Status Run(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request, DatasetReport& report) {
@@ -107,6 +137,11 @@ Status Run(const Context& context, const DatasetRef& dataset, const UnprotectReq
   const std::vector<FileView*> own = OwnFileViews(context, view);
   if (!request.force) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return NeededByASet(context, dataset, own); }));
   if (!request.force) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return NeededByRenamed(context, dataset, own); }));
+  if (!request.force) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return NeededByRotten(context, own); }));
+  if (!request.force && !request.dry_run) {
+    LZY_ASSIGN_OR_RETURN(const bool needed, CanRepair(context, view, report));
+    if (needed) return Status::Ok();
+  }
   std::vector<std::string> mine;
   for (const FileView* file : own) std::ranges::move(FilesToRemove(context, *file), std::back_inserter(mine));
   LZY_ASSIGN_OR_RETURN(report.removed, GatherPaths(context.comm, mine));

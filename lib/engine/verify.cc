@@ -376,12 +376,17 @@ Result<bool> HasMovedSidecar(const Context& context, const DatasetRef& dataset) 
   return any != 0;
 }
 
-// Whether edits that lzy-protect may refuse are to be committed: of files that hold what others were, or in a mixture of two sets.
-// For other edits, lzy-protect compares the files around with the sidecar, which would cost too much here.
-bool MayBeRefused(const DatasetView& view, const DatasetReport& report) {
+// Warns of edits that lzy-protect would refuse: of files that hold what others were, in a mixture of two sets, or in the place of a file
+// that was renamed and is damaged. For other edits, lzy-protect compares the files around with the sidecar, which would cost too much here.
+Status WarnOfRefusedEdits(const Context& context, const DatasetView& view, DatasetReport& report) {
   const bool edits = std::ranges::any_of(report.damage, [](const Damage& d) { return d.part == DamagePart::kData && IsEdit(d.cause); });
+  if (!edits || report.another) return Status::Ok();
   const bool mixed = std::ranges::any_of(view.files(), [](const FileView& file) { return file.fault == SidecarFault::kForeign; });
-  return edits && !report.another && (report.holds_another || mixed);
+  if (report.holds_another || mixed) return WarnWhyNotToCommit(context, view, report);
+  const bool replaced = std::ranges::any_of(view.files(), [](const FileView& file) {
+    return file.present && file.sidecar_usable() && !MayBe(file.stat, file.stamp);
+  });
+  return replaced ? WarnOfRotten(context, view, report) : Status::Ok();
 }
 
 // A file without a sidecar may be one that was renamed and is damaged, although another file has its sidecar now, by content.
@@ -474,7 +479,7 @@ Status RunOnce(const Context& context, const DatasetRef& dataset, const Job& job
   if (view.IsPartial()) request.devices.clear();  // it is not known whether they can be rebuilt
   LZY_RETURN_IF_ERROR(JudgeFindings(context, view, findings, request, report));
   if (write && view.IsPartial()) return Status::Ok();
-  if (MayBeRefused(view, report)) LZY_RETURN_IF_ERROR(WarnWhyNotToCommit(context, view, report));
+  LZY_RETURN_IF_ERROR(WarnOfRefusedEdits(context, view, report));
   if (!write) {
     if (!job.replica.empty()) {
       LZY_ASSIGN_OR_RETURN(const RepairPlan plan, PlanRepair(view, findings, request));

@@ -48,14 +48,6 @@ bool IsEdited(const FileView& file) {
   return IsSameFile(file.stat, file.stamp) && file.stat.mtime_ns != file.stamp.mtime_ns && !file.intent && !file.past;
 }
 
-// True if the file has the committed mtime, cut to whole seconds, and is another one by inode or birth: a tool that keeps whole
-// seconds, such as tar, put it back. An edit has this mtime only if it came within the second of the commit.
-bool WasPutBackInSeconds(const FileView& file, std::uint64_t size) {
-  const std::int64_t mtime_ns = file.stamp.mtime_ns, rest = (mtime_ns % kNsPerSecond + kNsPerSecond) % kNsPerSecond;
-  const bool cut = rest != 0 && file.stat.mtime_ns == mtime_ns - rest;
-  return cut && file.present && !file.intent && !file.past && file.stat.size == size && !IsSameFile(file.stat, file.stamp);
-}
-
 // True if the data that were read are not as committed.
 bool Differs(const Layout& layout, std::uint32_t f, const FileFindings& found) {
   return found.extra_bytes > 0 || CountBad(found.data, layout.data_blocks(f)) > 0;
@@ -672,6 +664,12 @@ CheckSettings SettingsFor(const Context& context, bool from_disk) {
   settings.buffer_bytes = std::clamp<std::uint64_t>(context.options.memory / (4 * settings.threads), 64u << 10, most);
   settings.stop = context.stop;
   return settings;
+}
+
+bool WasPutBackInSeconds(const FileView& file, std::uint64_t size) {
+  const std::int64_t mtime_ns = file.stamp.mtime_ns, rest = (mtime_ns % kNsPerSecond + kNsPerSecond) % kNsPerSecond;
+  const bool cut = rest != 0 && file.stat.mtime_ns == mtime_ns - rest;
+  return cut && file.present && !file.intent && !file.past && file.stat.size == size && !IsSameFile(file.stat, file.stamp);
 }
 
 Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk) {

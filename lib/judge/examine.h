@@ -82,6 +82,10 @@ CheckSettings SettingsFor(const Context& context, bool from_disk);
 /// True if any of `ranges` overlaps `bytes`.
 bool Meets(const std::vector<ByteRange>& ranges, const ByteRange& bytes);
 
+/// True if the file has the committed mtime, cut to whole seconds, and is another one by inode or birth: a tool that keeps whole
+/// seconds, such as tar, put it back. An edit has this mtime only if it came within the second of the commit. `size`: the committed one.
+bool WasPutBackInSeconds(const FileView& file, std::uint64_t size);
+
 /// Judges a difference in `bytes` of the data of `file`: the first line of the table in docs/design/repair.md §8 that
 /// applies.
 DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& bytes);

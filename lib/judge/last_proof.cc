@@ -9,6 +9,8 @@
 
 #include "base/printable.h"
 #include "comm/records.h"
+#include "judge/examine.h"
+#include "names/content_match.h"
 #include "names/holders.h"
 #include "names/lookup.h"
 #include "names/peek.h"
@@ -40,12 +42,12 @@ std::string SidecarOfLastCommit(const Context& context, const DatasetView& view,
 
 // Only a file with the committed mtime could be mistaken for this one: from an archive, with a coarse clock, or written
 // within the same tick. If two sets exchanged names, each proves the other, whatever the times are.
-void AddHolder(const Context& context, const DatasetView& view, const FileView& file, std::vector<HolderOf>& mine) {
+void AddHolder(const Context& context, const DatasetView& view, const FileView& file, bool only_rotten, std::vector<HolderOf>& mine) {
   const std::string real = FollowLink(context.fs, file.path);
   const Holders which = file.identity.Is(Identity::Kind::kProven) ? Holders::kProtected : Holders::kOfItsTime;
   const std::string sidecar = SidecarOfLastCommit(context, view, file);
   if (sidecar.empty()) return;
-  const auto holder = file.sidecar_usable() ? FindHolder(context.fs, sidecar, real, context.options.key.get(), which) : std::nullopt;
+  const auto holder = file.sidecar_usable() && !only_rotten ? FindHolder(context.fs, sidecar, real, context.options.key.get(), which) : std::nullopt;
   const bool is_member = holder && std::ranges::any_of(view.ref.members, [&](const auto& member) {
     return FollowLink(context.fs, member.second) == holder->path;
   });
@@ -57,7 +59,7 @@ void AddHolder(const Context& context, const DatasetView& view, const FileView& 
 
 // A file was copied over another one, or two files were exchanged by copying. The next repair would take the new content
 // for rot.
-Status WarnOfHolders(const Context& context, const DatasetView& view, DatasetReport& report) {
+Status WarnOfHolders(const Context& context, const DatasetView& view, DatasetReport& report, bool only_rotten) {
   const bool shared = view.ref.kind == DatasetKind::kShared;
   std::vector<HolderOf> mine;
   std::set<std::uint32_t> edited;  // ranks of members
@@ -68,7 +70,7 @@ Status WarnOfHolders(const Context& context, const DatasetView& view, DatasetRep
     for (const FileView& file : view.files()) {
       const int rank = context.comm.rank();
       const bool asked = shared ? rank == 0 : file.owner == rank && edited.contains(file.rank);
-      if (asked) AddHolder(context, view, file, mine);
+      if (asked) AddHolder(context, view, file, only_rotten, mine);
     }
   }));
   LZY_ASSIGN_OR_RETURN(const std::vector<HolderOf> all, UniteRecords(context.comm, mine));
@@ -98,10 +100,24 @@ Status WarnOfHolders(const Context& context, const DatasetView& view, DatasetRep
 }
 
 // True if a commit would take away what parity can still give: by size and mtime the file is as committed, and nobody knows
-// whether it rotted before its content was copied and protected elsewhere, or whether somebody put that content here.
-bool LooksUntouched(const FileView& file) {
-  const bool told = HasSizeAndTime(file.stat, file.stamp) && !IsRacy(file.stamp, file.commit_clock_ns);
-  return file.identity.Is(Identity::Kind::kProven) && file.present && file.sidecar_usable() && !file.intent && told;
+// whether it rotted before its content was copied and protected elsewhere, or whether somebody put that content here. The set of a
+// member without a usable sidecar records its size and time. If a tool that keeps whole seconds put the file back, most of it must be as
+// committed, as for any such file.
+bool LooksUntouched(const Context& context, const FileView& file, bool shared) {
+  if (!file.identity.Is(Identity::Kind::kProven) || !file.present || file.intent || (shared && !file.sidecar_usable())) return false;
+  if (IsRacy(file.stamp, file.commit_clock_ns)) return false;
+  if (HasSizeAndTime(file.stat, file.stamp)) return true;
+  return WasPutBackInSeconds(file, file.stamp.size) &&
+         (!file.sidecar_usable() || MayBeRot(context.fs, FollowLink(context.fs, file.path), file.sidecar_path, context.options.key.get()));
+}
+
+// True if another file has what `file` was at its last commit, and nothing shows that this one is what is left of it: then somebody put
+// its content here.
+bool IsReplaced(const Context& context, const FileView& file) {
+  const std::string real = FollowLink(context.fs, file.path);
+  const LeafKey* const key = context.options.key.get();
+  return file.sidecar_usable() && IsHeldByAnother(context.fs, file.sidecar_path, real, key) &&
+         !IsMostlyAs(context.fs, real, file.sidecar_path, key);
 }
 
 // True if `name`, that of an identity, means the file `path`: it is a path, or the end that a pattern has in common in all directories.
@@ -109,7 +125,7 @@ bool IsNameOf(FileSystem& fs, const std::string& name, const std::string& path) 
   return name == path || path.ends_with("/" + name) || RealPathOf(fs, name) == RealPathOf(fs, FollowLink(fs, path));
 }
 
-// Files of which nothing else has the committed content. Members that exchanged their contents have each other's.
+// Files that only their parity can give back, or that may be damaged. Members that exchanged their contents have each other's.
 Status WarnOfLast(const Context& context, const DatasetView& view, DatasetReport& report) {
   if (report.cannot_undo) return Status::Ok();
   const bool shared = view.ref.kind == DatasetKind::kShared;
@@ -122,9 +138,8 @@ Status WarnOfLast(const Context& context, const DatasetView& view, DatasetReport
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
     for (const FileView& file : view.files()) {
       const bool here = shared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
-      if (!here || !LooksUntouched(file) || is_in_the_set(file)) continue;
-      const std::string real = FollowLink(context.fs, file.path);
-      if (!IsHeldByAnother(context.fs, file.sidecar_path, real, context.options.key.get())) mine.push_back({file.path, file.identity.name});
+      if (!here || is_in_the_set(file) || !LooksUntouched(context, file, shared)) continue;
+      if (!IsReplaced(context, file)) mine.push_back({file.path, file.identity.name});
     }
   }));
   LZY_ASSIGN_OR_RETURN(const std::vector<HolderOf> all, UniteRecords(context.comm, mine));
@@ -132,7 +147,7 @@ Status WarnOfLast(const Context& context, const DatasetView& view, DatasetReport
     report.another = true;
     // The commands for both follow in the advice, since this sets `another`.
     report.warnings.push_back(fmt::format("{0}: it has the size and time of its last commit, but the content of '{1}'. Either it was damaged before "
-                                          "'{1}' was protected, or somebody put that content here. Only its parity has what it was, and a commit "
+                                          "'{1}' was protected, or somebody put that content here. Its parity has what it was, and a commit "
                                           "replaces the parity. A repair keeps the present content as NAME.replaced", one.file, one.holder));
   }
   return Status::Ok();
@@ -167,8 +182,12 @@ Status WarnOfMixture(const Context& context, const DatasetView& view, DatasetRep
 
 Status WarnWhyNotToCommit(const Context& context, const DatasetView& view, DatasetReport& report) {
   LZY_RETURN_IF_ERROR(WarnOfMixture(context, view, report));
-  LZY_RETURN_IF_ERROR(WarnOfHolders(context, view, report));
+  LZY_RETURN_IF_ERROR(WarnOfHolders(context, view, report, /*only_rotten=*/false));
   return WarnOfLast(context, view, report);
+}
+
+Status WarnOfRotten(const Context& context, const DatasetView& view, DatasetReport& report) {
+  return WarnOfHolders(context, view, report, /*only_rotten=*/true);
 }
 
 }  // namespace lzy

@@ -9,5 +9,8 @@ namespace lzy {
 /// Call it after Describe, for a dataset with edits. If they are not to be committed without force: DatasetReport::another, and
 /// warnings why. Reads files that may hold what edited ones were. Collective; the same on all ranks.
 Status WarnWhyNotToCommit(const Context& context, const DatasetView& view, DatasetReport& report);
+/// The part of it that looks only for files that were renamed or moved, and are damaged. lzy-verify calls it if another file has taken
+/// the name of the committed one.
+Status WarnOfRotten(const Context& context, const DatasetView& view, DatasetReport& report);
 
 }  // namespace lzy

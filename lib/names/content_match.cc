@@ -122,6 +122,11 @@ bool IsMostlyAs(FileSystem& fs, const std::string& data, Sidecar& sidecar, const
   return Resembles(fs, data, sidecar, key).value_or(false);
 }
 
+bool IsMostlyAs(FileSystem& fs, const std::string& data, const std::string& sidecar, const LeafKey* key) {
+  const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
+  return loaded.ok() && IsMostlyAs(fs, data, **loaded, key);
+}
+
 bool MayBeRottenFrom(FileSystem& fs, const std::string& data, const FileStat& stat, const Sidecar& sidecar, const LeafKey* key) {
   return MayBe(stat, sidecar.contents().superblock.stamp) || LikenessOf(fs, data, sidecar, key).same > 0;
 }

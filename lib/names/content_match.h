@@ -25,6 +25,8 @@ Result<bool> HoldsCommitted(FileSystem& fs, const std::string& data, const std::
 /// mtime is the committed one, damaged since: it was renamed, and is a copy (from a backup, or on another file system). Reads
 /// the whole file.
 bool IsMostlyAs(FileSystem& fs, const std::string& data, Sidecar& sidecar, const LeafKey* key);
+/// The same for the sidecar at a path. False if it cannot be loaded.
+bool IsMostlyAs(FileSystem& fs, const std::string& data, const std::string& sidecar, const LeafKey* key);
 /// True if a file with the committed size and mtime, whose stat is `stat`, may be what is left of the committed one: it is that
 /// file by inode and birth, or a block of it is as committed.
 bool MayBeRottenFrom(FileSystem& fs, const std::string& data, const FileStat& stat, const Sidecar& sidecar, const LeafKey* key);

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -10,7 +12,9 @@
 #include "names/content_match.h"
 #include "names/lookup.h"
 #include "names/neighbours.h"
+#include "names/provers.h"
 #include "names/reach.h"
+#include "names/recorded.h"
 #include "names/set_names.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
@@ -73,10 +77,10 @@ std::vector<FormerName> LeftBehind(FileSystem& fs, const std::string& data_path,
   return names;
 }
 
-// Sidecars in other directories that the command names, whose file was moved here.
+// Sidecars in other directories that the command names, or of files that lzy knows of, whose file was moved here.
 std::vector<FormerName> MovedFrom(FileSystem& fs, const std::string& data_path, const FileStat& stat, const LeafKey* key) {
   const std::string here = RealDirectory(fs, DirectoryOf(data_path));
-  const auto sidecars = fs.Memo<Surroundings>().NamedFor(fs, {stat.size, stat.mtime_ns}, here);
+  const auto sidecars = fs.Memo<Surroundings>().CommittedFor(fs, {stat.size, stat.mtime_ns}, here);
   return LeftBehind(fs, data_path, stat, sidecars, key, /*beside=*/false, /*outdated=*/nullptr);
 }
 
@@ -133,6 +137,32 @@ std::vector<FormerName> MostlyAs(FileSystem& fs, const std::string& data_path, c
 
 namespace {
 
+// A member of a set, beside the file or in directories that the command names, that is lost together with its sidecar, if the file has
+// the size and mtime that its set records, and nothing proves its content.
+std::optional<FormerName> LostMemberOf(FileSystem& fs, const std::string& data_path, const FileStat& stat, const LeafKey* key) {
+  const std::string directory = DirectoryOf(data_path);
+  Surroundings& around = fs.Memo<Surroundings>();
+  const auto look = Neighbours::For(fs, directory, BaseNameOf(data_path), stat).look;
+  std::vector<RecordedMember> members;
+  if (look->HasSetBut(Uuid{})) members = around.RecordedBeside(fs, directory, look)->OfSize(stat.size, Uuid{});
+  std::ranges::move(around.RecordedInNamed(fs, RealDirectory(fs, directory))->OfSize(stat.size, Uuid{}), std::back_inserter(members));
+  // In its own place, its set judges it.
+  const auto is_this = [&](const RecordedMember& member) { return RealPathOf(fs, member.path) == RealPathOf(fs, data_path); };
+  if (std::ranges::any_of(members, is_this)) return std::nullopt;
+  for (const RecordedMember& member : members) {
+    if (member.mtime_ns != stat.mtime_ns || IsRacy({.size = member.size, .mtime_ns = member.mtime_ns}, member.commit_clock_ns)) continue;
+    auto peek = PeekSidecar(fs, member.sidecar);
+    // A sidecar that was moved here does not show that its set was here.
+    if (!peek.ok() || !PatternFromTail(OwnerOf(member.sidecar), peek->name, peek->rank)) continue;
+    const auto there = fs.Stat(member.path, /*follow=*/false);
+    if (there.ok() && there->type == FileStat::Type::kRegular && RootsOf(fs, member.path, key).Are(member)) continue;
+    const auto prover = FindProver(fs, data_path, "", key);
+    if (!prover.ok() || *prover) return std::nullopt;
+    return FormerName{member.sidecar, std::move(*peek), member.path, /*lost=*/true};
+  }
+  return std::nullopt;
+}
+
 // A file that was not changed since it was written (ctime) was not renamed; this saves a look at the directories.
 std::optional<FormerName> RottenFormer(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
   const auto stat = fs.Stat(data_path, /*follow=*/false);
@@ -161,7 +191,7 @@ std::optional<FormerName> RottenFormer(FileSystem& fs, const std::string& data_p
     if (holds.ok() && *holds && is_same()) return std::nullopt;
     found = std::move(one);
   }
-  return found;
+  return found ? found : LostMemberOf(fs, data_path, *stat, key);
 }
 
 }  // namespace
@@ -173,18 +203,20 @@ std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path
 
 namespace {
 
-// The protected file that `data_path` is a hard link to, if that file is damaged: its content is not what the sidecar committed for
-// this inode, size and mtime.
+// The protected file that `data_path` is a hard link to, beside it or as for MovedFrom, if that file is damaged: its content is not what the sidecar committed for this inode, size and mtime.
 std::optional<std::string> DamagedFileOfLink(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
   const auto stat = fs.Stat(data_path, /*follow=*/false);
   if (!stat.ok() || stat->links <= 1) return std::nullopt;
   const std::string directory = DirectoryOf(data_path);
   const auto look = Neighbours::For(fs, directory, BaseNameOf(data_path), *stat).look;
-  for (const std::string& name : look->SidecarsFor(stat->inode)) {
-    std::string owner = OwnerOf(JoinPath(directory, name));
-    const auto there = owner.empty() ? Result<FileStat>(Code::kNotFound, name) : fs.Stat(owner, /*follow=*/false);
-    const bool linked = there.ok() && there->inode == stat->inode && BaseNameOf(owner) != BaseNameOf(data_path);
-    const auto loaded = linked ? Sidecar::Load(fs, JoinPath(directory, name), OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(there.status());
+  std::vector<std::string> sidecars = fs.Memo<Surroundings>().CommittedFor(fs, {stat->size, stat->mtime_ns}, RealDirectory(fs, directory));
+  for (const std::string& name : look->SidecarsFor(stat->inode)) sidecars.push_back(JoinPath(directory, name));
+  for (const std::string& sidecar : sidecars) {
+    std::string owner = OwnerOf(sidecar);
+    const auto there = owner.empty() ? Result<FileStat>(Code::kNotFound, sidecar) : fs.Stat(owner, /*follow=*/false);
+    const bool linked = there.ok() && there->inode == stat->inode && there->file_system == stat->file_system &&
+                        RealPathOf(fs, owner) != RealPathOf(fs, data_path);
+    const auto loaded = linked ? Sidecar::Load(fs, sidecar, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(there.status());
     if (!loaded.ok() || !(*loaded)->committed()) continue;
     const Superblock& sb = (*loaded)->contents().superblock;
     // With a racy stamp, or while a program writes the file, a difference may be an edit.
@@ -206,6 +238,11 @@ Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& 
   }
   const auto was = RottenFormer(fs, real, key);
   if (!was) return Status::Ok();
+  if (was->lost) {
+    return {Code::kUnprotected, fmt::format("{}: it has the size and time of '{}', a member of a set that is lost together with its sidecar, but not "
+                                            "its content: it may have been renamed or moved, and be damaged. Give it that name back, and repair the "
+                                            "set. Or commit it as it is: lzy-protect --force {}", path, was->name, ShellQuote(dataset))};
+  }
   const auto own = SidecarPath(real);
   // With a key, a sidecar without a seal does not count, but it is where it belongs.
   if (key != nullptr && was->name == BaseNameOf(real) && own.ok() && RealPathOf(fs, was->sidecar) == RealPathOf(fs, *own)) {
@@ -219,6 +256,12 @@ Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& 
                                             "a copy of another version was put here. To commit it as it is: lzy-protect --force {}; if it is damaged, give it "
                                             "its sidecar back, then repair it: mv -n {} {}", path, ShellQuote(dataset), ShellQuote(was->sidecar),
                                             ShellQuote(*own))};
+  }
+  const auto owner = OtherOwner(fs, was->sidecar, real);
+  if (owner && HasSizeAndTime(owner->stat, was->peek.stamp) && IsMostlyAs(fs, owner->path, was->sidecar, key)) {
+    return {Code::kUnprotected, fmt::format("{}: by its size, time and content, it is a copy of '{}', which is damaged. First repair that: lzy-verify --repair "
+                                            "{}. Or commit this one as it is: lzy-protect --force {}", path, owner->path, ShellQuote(owner->path),
+                                            ShellQuote(dataset))};
   }
   return {Code::kUnprotected, fmt::format("{}: by its size and time, and by its inode or most of its content, it was '{}' at the last commit, and "
                                           "not all of it is as it was then: it was renamed or moved, and is damaged. Give it that name back, then "

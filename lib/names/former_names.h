@@ -21,6 +21,7 @@ struct FormerName {
   Peek peek;
   std::string name;  ///< the name of the file at that commit: its base name, or for a member the end of its path; with the
                      ///< directory if that is another one
+  bool lost = false;  ///< it was a member that is lost together with its sidecar, and `sidecar` is that of another member
 };
 enum class Within { kDirectory, kReach };
 /// Finds such sidecars other than `except` (a path; may be empty) for the file `data_path`, whose stat is `stat`: beside the
@@ -33,9 +34,10 @@ std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path
 std::vector<FormerName> MostlyAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
                                  const LeafKey* key);
 /// For a file without a sidecar: finds its name at its commit, if it was renamed or moved to another directory, and damaged.
-/// That is so if a sidecar of another name, beside it or in a directory that the command names, was committed for its inode,
-/// size and mtime, no file of that name has the committed content, and this file has not either. Half of the blocks count like
-/// the inode. Otherwise nullopt.
+/// That is so if a sidecar of another name, beside it, in a directory that the command names, or of a file that lzy knows of, was
+/// committed for its inode, size and mtime, no file of that name has the committed content, and this file has not either. Half of
+/// the blocks count like the inode. It is also so if it has the size and mtime of a member that is lost together with its sidecar, and
+/// nothing proves its content. Otherwise nullopt.
 std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key);
 /// kUnprotected, with what to do, if the file `path` of `dataset`, which has no sidecar, is such a file (RottenAs), or a hard link to a
 /// damaged file.

@@ -1,6 +1,7 @@
 #include "names/holders.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -17,9 +18,8 @@
 namespace lzy {
 namespace {
 
-// Files other than `except` that may have the content of `sidecar`, by their size and, if requested, mtime. Examines some of
-// those beside it and protected ones in reach; with kOfItsTime, also others in directories that the command names, because the
-// file may have been moved there; with kAll, all others in reach.
+// Files other than `except` that may have the content of `sidecar`, by their size and, if requested, mtime: some of those beside it, those
+// in reach, and with kOfItsTime those below it, because a program may move its old files there.
 std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sidecar, const Stamp& stamp, const std::string& except,
                                        Holders which) {
   constexpr std::size_t kMost = 256;
@@ -39,23 +39,11 @@ std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sideca
     if (paths.size() < kMost && !IsLzyName(name)) add(JoinPath(directory, name));
   }
   const std::string here = RealDirectory(fs, directory);
-  if (which == Holders::kAll) {
-    for (const std::string& path : fs.Memo<Surroundings>().FilesOfSize(fs, stamp.size, here)) {
-      if (paths.size() < 2 * kMost) add(path);
-    }
-    return paths;
-  }
-  for (const std::string& other : fs.Memo<Surroundings>().AllInReach(fs, here)) {
-    const auto owner = DirectoryOf(other) == here ? std::nullopt : DataPathOf(other);
-    if (owner) add(*owner);
-  }
-  if (which == Holders::kOfItsTime) {
-    for (const std::string& path : fs.Memo<Surroundings>().NamedFiles(fs, {stamp.size, stamp.mtime_ns}, here)) {
-      if (paths.size() < 2 * kMost) add(path);
-    }
-    std::ranges::sort(paths);
-    const auto twice = std::ranges::unique(paths);  // protected ones
-    paths.erase(twice.begin(), twice.end());
+  Surroundings& around = fs.Memo<Surroundings>();
+  std::vector<std::string> further = around.FilesOfSize(fs, stamp.size, here);
+  if (which == Holders::kOfItsTime) std::ranges::move(around.FilesBelow(fs, stamp.size, here), std::back_inserter(further));
+  for (const std::string& path : further) {
+    if (paths.size() < 2 * kMost || which == Holders::kProtected) add(path);
   }
   return paths;
 }

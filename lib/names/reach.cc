@@ -1,6 +1,7 @@
 #include "names/reach.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 
 #include "names/peek.h"
@@ -154,28 +155,47 @@ bool Surroundings::NamesOthers(FileSystem& fs, const std::string& here) {
   return named_.size() > named_.count(here);
 }
 
-std::vector<std::string> Surroundings::NamedFor(FileSystem& fs, const SizeAndTime& file, const std::string& here) {
-  const std::lock_guard lock(mutex_);
-  if (!NamesOthers(fs, here)) return {};
-  if (!named_sidecars_) {
-    named_sidecars_.emplace();
-    LookInto(fs, named_, [&](const std::string& path, const Peek& peek) {
-      named_sidecars_->emplace(SizeAndTime{peek.stamp.size, peek.stamp.mtime_ns}, path);
-    });
-  }
-  return PathsBeyond(*named_sidecars_, file, here);
+void Surroundings::LookAtNamed(FileSystem& fs) {
+  if (named_sidecars_) return;
+  named_sidecars_.emplace();
+  named_of_sets_.clear();
+  recorded_in_named_.reset();
+  LookInto(fs, named_, [&](const std::string& path, const Peek& peek) {
+    named_sidecars_->emplace(SizeAndTime{peek.stamp.size, peek.stamp.mtime_ns}, path);
+    if (peek.kind == DatasetKind::kSet) named_of_sets_.push_back(path);
+  });
 }
 
-std::vector<std::string> Surroundings::NamedFiles(FileSystem& fs, const SizeAndTime& file, const std::string& here) {
-  const std::lock_guard lock(mutex_);
-  if (!NamesOthers(fs, here)) return {};
-  if (!named_files_) {
-    named_files_.emplace();
-    ForEachFileIn(fs, named_, [&](const FileStat& stat, const std::string& path) {
-      named_files_->emplace(SizeAndTime{stat.size, stat.mtime_ns}, path);
-    });
+const Surroundings::BySizeAndTime& Surroundings::KnownOfSize(FileSystem& fs, std::uint64_t bytes) {
+  const auto [at, is_new] = known_sidecars_.try_emplace(bytes);
+  if (!is_new || !known_files_) return at->second;
+  for (const std::string& path : known_files_(bytes)) {
+    const auto sidecar = SidecarPath(path);
+    const auto peek = sidecar.ok() ? PeekSidecar(fs, *sidecar) : Result<Peek>(sidecar.status());
+    if (peek.ok() && peek->committed) at->second.emplace(SizeAndTime{peek->stamp.size, peek->stamp.mtime_ns}, *sidecar);
   }
-  return PathsBeyond(*named_files_, file, here);
+  return at->second;
+}
+
+std::vector<std::string> Surroundings::CommittedFor(FileSystem& fs, const SizeAndTime& file, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> paths;
+  if (NamesOthers(fs, here)) {
+    LookAtNamed(fs);
+    paths = PathsBeyond(*named_sidecars_, file, here);
+  }
+  for (std::string& known : PathsBeyond(KnownOfSize(fs, file.bytes), file, here)) {
+    if (!named_.contains(DirectoryOf(known))) paths.push_back(std::move(known));
+  }
+  return paths;
+}
+
+std::shared_ptr<const RecordedMembers> Surroundings::RecordedInNamed(FileSystem& fs, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  if (!NamesOthers(fs, here)) return std::make_shared<RecordedMembers>(fs, std::vector<std::string>());
+  LookAtNamed(fs);
+  if (!recorded_in_named_) recorded_in_named_ = std::make_shared<RecordedMembers>(fs, named_of_sets_);
+  return recorded_in_named_;
 }
 
 std::vector<std::string> Surroundings::FilesOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
@@ -186,6 +206,36 @@ std::vector<std::string> Surroundings::FilesOfSize(FileSystem& fs, std::uint64_t
     ForEachFileIn(fs, directories_, [&](const FileStat& stat, const std::string& path) { files_->emplace(stat.size, path); });
   }
   return PathsBeyond(*files_, bytes, here);
+}
+
+std::vector<std::string> Surroundings::FilesBelow(FileSystem& fs, std::uint64_t bytes, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  TakeMore(fs, Reach::kNamed);
+  TakeMore(fs, Reach::kKnown);
+  auto at = below_.find(here);
+  if (at == below_.end()) at = below_.emplace(here, LookBelow(fs, here)).first;
+  return PathsBeyond(at->second, bytes, here);
+}
+
+// Near directories first. Those in reach are passed through, because FilesOfSize has what is in them.
+Surroundings::BySize Surroundings::LookBelow(FileSystem& fs, const std::string& here) {
+  BySize files;
+  const auto top = fs.Stat(here);
+  std::deque<std::string> directories{here};
+  for (; top.ok() && !directories.empty(); directories.pop_front()) {
+    const auto entries = fs.ListEntries(directories.front());
+    const bool known = directories.front() == here || directories_.contains(directories.front());
+    for (const DirectoryEntry& entry : entries.ok() ? *entries : std::vector<DirectoryEntry>{}) {
+      if (IsLzyName(entry.name) || (known && entry.regular)) continue;
+      if (++seen_below_ > kMostBelow) return files;
+      std::string path = JoinPath(directories.front(), entry.name);
+      const auto stat = fs.Stat(path, /*follow=*/false);
+      if (!stat.ok() || stat->file_system != top->file_system) continue;
+      if (stat->type == FileStat::Type::kDirectory) directories.push_back(std::move(path));
+      else if (!known && stat->type == FileStat::Type::kRegular) files.emplace(stat->size, std::move(path));
+    }
+  }
+  return files;
 }
 
 bool Surroundings::IsNamed(FileSystem& fs, const std::string& directory) {
@@ -204,6 +254,12 @@ void Surroundings::AddToReach(std::function<std::vector<std::string>()> more, Re
   more_[which].push_back(std::move(more));
 }
 
+void Surroundings::AddFilesToReach(std::function<std::vector<std::string>(std::uint64_t)> of_size) {
+  const std::lock_guard lock(mutex_);
+  known_files_ = std::move(of_size);
+  known_sidecars_.clear();
+}
+
 void Surroundings::LookBeside(const std::shared_ptr<const Neighbours>& look) {
   if (look_ == look) return;
   look_ = look;
@@ -212,10 +268,7 @@ void Surroundings::LookBeside(const std::shared_ptr<const Neighbours>& look) {
 }
 
 void Surroundings::Add(const std::string& directory, Reach which) {
-  if (which == Reach::kNamed && named_.insert(directory).second) {
-    named_sidecars_.reset();
-    named_files_.reset();
-  }
+  if (which == Reach::kNamed && named_.insert(directory).second) named_sidecars_.reset();
   if (!directories_.insert(directory).second) return;
   by_size_.reset();
   files_.reset();
@@ -257,6 +310,10 @@ void AddToReach(FileSystem& fs, const std::string& directory) {
 
 void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories, Reach which) {
   fs.Memo<Surroundings>().AddToReach(std::move(directories), which);
+}
+
+void AddFilesToReach(FileSystem& fs, std::function<std::vector<std::string>(std::uint64_t bytes)> of_size) {
+  fs.Memo<Surroundings>().AddFilesToReach(std::move(of_size));
 }
 
 std::optional<std::string> SidecarOfMemberInReach(FileSystem& fs, const std::string& here, const Uuid& set, std::uint32_t rank) {

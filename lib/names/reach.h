@@ -33,6 +33,9 @@ enum class Reach { kNamed, kKnown };
 /// Adds more directories to the reach. `directories` is called at most once: when the first file differs from its sidecar, or
 /// with kNamed when a file without a sidecar may have been moved. Missing directories are skipped.
 void AddToReach(FileSystem& fs, std::function<std::vector<std::string>()> directories, Reach which);
+/// Adds files that lzy knows of (the catalogue): `of_size` returns the paths of those that may have had this size at their last commit. A
+/// file that is protected for the first time may have been one of them. All calls come one after the other.
+void AddFilesToReach(FileSystem& fs, std::function<std::vector<std::string>(std::uint64_t bytes)> of_size);
 /// The path of a sidecar in reach that was committed for member `rank` of `set`, in another directory than `here`; nullopt if there
 /// is none.
 std::optional<std::string> SidecarOfMemberInReach(FileSystem& fs, const std::string& here, const Uuid& set, std::uint32_t rank);
@@ -88,11 +91,17 @@ class Surroundings {
   std::optional<std::string> OfMember(FileSystem& fs, const Uuid& set, std::uint32_t rank, const std::string& here);
   /// Paths of sidecars that were committed for a file of this inode number.
   std::vector<std::string> InReachFor(FileSystem& fs, std::uint64_t inode, const std::string& here);
-  /// Paths of sidecars that were committed for a file of this size and mtime, in named directories. Does not look at directories
-  /// that only the catalogue names: files that are protected for the first time must not read all of its sidecars.
-  std::vector<std::string> NamedFor(FileSystem& fs, const SizeAndTime& file, const std::string& here);
-  /// Paths of files of this size and mtime in named directories, protected or not. The first call stats all files there.
-  std::vector<std::string> NamedFiles(FileSystem& fs, const SizeAndTime& file, const std::string& here);
+  /// Paths of sidecars that were committed for a file of this size and mtime: all those in named directories, and those of files that
+  /// AddFilesToReach knows. Does not look at the directories of the catalogue: files that are protected for the first time must not
+  /// read all of its sidecars.
+  std::vector<std::string> CommittedFor(FileSystem& fs, const SizeAndTime& file, const std::string& here);
+  /// Members without a sidecar that sets in named directories record.
+  std::shared_ptr<const RecordedMembers> RecordedInNamed(FileSystem& fs, const std::string& here);
+  /// Paths of files of this size below `here`, protected or not, in directories that are not in reach: a program may move its old files
+  /// there. The first call for a directory stats what is below it, on the same file system: only the first names, and in one process
+  /// no more than kMostBelow.
+  std::vector<std::string> FilesBelow(FileSystem& fs, std::uint64_t bytes, const std::string& here);
+  static constexpr std::size_t kMostBelow = 32768;
   /// Paths of files of this size, protected or not. The first call stats all files in reach.
   std::vector<std::string> FilesOfSize(FileSystem& fs, std::uint64_t bytes, const std::string& here);
   /// True if the command names this directory, a real path.
@@ -100,6 +109,7 @@ class Surroundings {
 
   void AddToReach(const std::string& directory);
   void AddToReach(std::function<std::vector<std::string>()> more, Reach which);
+  void AddFilesToReach(std::function<std::vector<std::string>(std::uint64_t)> of_size);
 
  private:
   using BySize = std::multimap<std::uint64_t, std::string>;
@@ -113,6 +123,9 @@ class Surroundings {
   void LookAtReach(FileSystem& fs);
   // True if the command names another directory than `here`.
   bool NamesOthers(FileSystem& fs, const std::string& here);
+  void LookAtNamed(FileSystem& fs);
+  const BySizeAndTime& KnownOfSize(FileSystem& fs, std::uint64_t bytes);
+  BySize LookBelow(FileSystem& fs, const std::string& here);
 
   std::mutex mutex_;
   std::set<std::string> directories_, named_;  // in reach; named_ is a part of directories_
@@ -130,7 +143,13 @@ class Surroundings {
   std::map<std::uint64_t, std::shared_ptr<const SameSize>> in_reach_;  // by size
   std::shared_ptr<const RecordedMembers> recorded_in_reach_;
   // From named_.
-  std::optional<BySizeAndTime> named_sidecars_, named_files_;
+  std::optional<BySizeAndTime> named_sidecars_;
+  std::vector<std::string> named_of_sets_;  // those of them that are of sets
+  std::shared_ptr<const RecordedMembers> recorded_in_named_;
+  std::function<std::vector<std::string>(std::uint64_t)> known_files_;
+  std::map<std::uint64_t, BySizeAndTime> known_sidecars_;  // of known_files_, by size
+  std::map<std::string, BySize> below_;  // files, by directory
+  std::size_t seen_below_ = 0;           // names
 };
 
 }  // namespace lzy

@@ -51,7 +51,7 @@ RecordedMembers::RecordedMembers(FileSystem& fs, const std::vector<std::string>&
         const Member id{peek.uuid, peek.generation, member.rank};
         recorded.insert(id);
         all.emplace(member.size, std::pair(id, RecordedMember{path, PathOfMember(path, peek, member.rank), set->block_size, set->key_id, peek.uuid,
-                                                              peek.generation, member.size, peek.commit_clock_ns, member.data_root}));
+                                                              peek.generation, member.size, member.mtime_ns, peek.commit_clock_ns, member.data_root}));
       }
     });
   }

@@ -28,6 +28,7 @@ struct RecordedMember {
   Uuid set{};
   std::uint64_t generation = 0;
   std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;
   std::int64_t commit_clock_ns = 0;
   Hash root;
 };

@@ -354,12 +354,16 @@ Status Survey::AddDirectory(const std::string& given) {
       return;
     }
     const std::set<std::string>& names = **directory.Names();
-    const auto is_alone = [&](const std::string& name) { return DataPathOf(name) && !names.contains(*DataPathOf(name)); };
-    if (std::ranges::any_of(names, is_alone)) bereft_.insert(directory.PathOf(""));
+    std::set<std::string> regular;
     for (const std::string& name : names) {
       const auto stat = fs_.Stat(directory.PathOf(name), /*follow=*/false);
-      const bool regular = stat.ok() && stat->type == FileStat::Type::kRegular;
-      if (regular && !name.starts_with('.')) AddFile(directory.PathOf(name));
+      if (stat.ok() && stat->type == FileStat::Type::kRegular) regular.insert(regular.end(), name);
+    }
+    // Something else may have the name of a file that was moved away, such as a link to where it is now.
+    const auto is_alone = [&](const std::string& name) { return DataPathOf(name) && !regular.contains(*DataPathOf(name)); };
+    if (std::ranges::any_of(regular, is_alone)) bereft_.insert(directory.PathOf(""));
+    for (const std::string& name : regular) {
+      if (!name.starts_with('.')) AddFile(directory.PathOf(name));
     }
   }));
   DropMembers();

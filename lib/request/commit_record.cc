@@ -12,7 +12,7 @@
 
 namespace lzy {
 
-std::string CommitRecord(const DatasetReport& report, std::optional<std::uint64_t> uncompared) {
+std::string CommitRecord(const DatasetReport& report, std::optional<std::uint64_t> uncompared, std::uint64_t differing) {
   const Phases& phases = report.phases;
   nlohmann::ordered_json line = {
       {"path", report.path},
@@ -31,6 +31,7 @@ std::string CommitRecord(const DatasetReport& report, std::optional<std::uint64_
       {"bytes_reread", report.bytes_read},
       {"bytes_captured", report.bytes_captured},
       {"bytes_encoded", report.bytes_encoded},
+      {"bytes_differing", differing},
       {"root", report.root.Hex()},
   };
   if (uncompared) line["bytes_not_compared"] = *uncompared;
@@ -58,8 +59,9 @@ Status CheckReportFile(const std::string& file) {
 }
 
 // The file is opened anew for each record. So it may be rotated meanwhile, and no descriptor is held between commits.
-Status AppendCommitRecord(const std::string& file, const DatasetReport& report, std::optional<std::uint64_t> uncompared) {
-  const std::string line = CommitRecord(report, uncompared);
+Status AppendCommitRecord(const std::string& file, const DatasetReport& report, std::optional<std::uint64_t> uncompared,
+                          std::uint64_t differing) {
+  const std::string line = CommitRecord(report, uncompared, differing);
   const auto error = [&](const char* what) {
     return Status(Code::kIo, fmt::format("report: {}: {}: {}", file, what, std::generic_category().message(errno)));
   };

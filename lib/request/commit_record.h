@@ -14,13 +14,15 @@
 namespace lzy {
 
 /// One JSON object and a line feed. Bytes of the path that are not UTF-8 are replaced. `uncompared`: number of bytes that
-/// option verify-writes could not compare; nullopt without this option.
-std::string CommitRecord(const DatasetReport& report, std::optional<std::uint64_t> uncompared = std::nullopt);
+/// option verify-writes could not compare; nullopt without this option. `differing`: number of bytes that differ from what the
+/// program wrote (Doubts in commit/protect.h).
+std::string CommitRecord(const DatasetReport& report, std::optional<std::uint64_t> uncompared = std::nullopt,
+                         std::uint64_t differing = 0);
 /// Whether lines can be appended to `file`, which is not made for that. kInvalidArgument says why not.
 Status CheckReportFile(const std::string& file);
 /// Appends the record of `report` to `file`, which is made if it is not there (mode 0666 less the umask). Local; kIo
 /// names the file and what failed. The line is written by one write(2), so that lines of several jobs do not mix.
 Status AppendCommitRecord(const std::string& file, const DatasetReport& report,
-                          std::optional<std::uint64_t> uncompared = std::nullopt);
+                          std::optional<std::uint64_t> uncompared = std::nullopt, std::uint64_t differing = 0);
 
 }  // namespace lzy

@@ -75,6 +75,7 @@ struct Union {
   bool cover_all = false;
   bool met_others = false;
   bool capture_counts = true;
+  std::int64_t written_until_ns = 0;
   std::shared_ptr<Capture> capture;  // of this rank
   EpochPart lead;
   IntervalSet touched{kMostIntervals};
@@ -94,6 +95,7 @@ Union Unite(OpenFile& file, std::vector<EpochPart> parts) {
     sum.met_others |= MetOthers(part, sum.own);
     sum.cover_all |= part.cover_all;
     sum.capture_counts &= part.capture_counts;
+    sum.written_until_ns = std::max(sum.written_until_ns, part.written_until_ns);
     if (part.touched.whole()) sum.touched.AddWhole();
     for (const Interval& interval : part.touched.intervals()) sum.touched.Add(interval);
   }
@@ -132,6 +134,8 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
     touched.Clip(sum.lead.size);
     attempt.request.own_intents = std::move(sum.own);
     if (sum.capture_counts && !sum.met_others && !sum.any_elsewhere) attempt.request.capture = sum.capture.get();
+    attempt.request.written_until_ns = sum.written_until_ns;
+    attempt.request.doubts = &file.doubts;
     FillFromEpoch(file, attempt.request);
     // Aggregators hold bytes that other ranks wrote, so all ranks sync, and all have synced before any rank reads.
     return moment == Moment::kClose ? SyncData(file.path) : Status::Ok();
@@ -142,8 +146,9 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
   sum.written = {attempt.dataset, std::move(*attempt.request.touched), report.generation,
                  report.captures_count ? attempt.request.capture : nullptr};
   ExpectSameGeometry(file, report);
+  AdoptDoubts(file);
   EndEpoch(file, report.generation, report.bytes, sum.met_others || !report.kept_intents.empty());
-  if (file.usage) file.usage->NoteCommit(report);
+  if (file.usage) file.usage->NoteCommit(report, file.doubts.bytes);
   return Status::Ok();
 }
 
@@ -218,7 +223,7 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
     return status;
   }
   if (file.options.verify_writes) return CheckWrites(file, sum);
-  if (file.Leads()) ReportCommit(file.options, sum.report);
+  if (file.Leads()) ReportCommit(file.options, sum.report, std::nullopt, file.doubts.bytes);
   // Only if the commit used the capture. The attempt that succeeded may have ignored it, because something else changed the
   // file.
   if (moment == Moment::kSync && sum.written.capture != nullptr) CarryCapture(file, std::move(sum.capture));

@@ -276,6 +276,7 @@ EpochPart TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std
   {
     const std::lock_guard lock(file.mutex);
     part.touched = file.touched;
+    part.written_until_ns = file.options.verify_writes ? 0 : file.written_until_ns.load();
     const bool misplaced = std::exchange(file.misplaced, false);
     part.cover_all = file.must_cover_all || file.uncoordinated || misplaced;
     if (file.writes_under_way > 0) part.touched.AddWhole();
@@ -308,6 +309,12 @@ void FillFromEpoch(OpenFile& file, ProtectRequest& request) {
   if (!file.Leads() || !file.epoch.version) return;
   request.departs_from = file.epoch.version->uuid;
   request.departs_from_generation = file.epoch.version->generation;
+}
+
+void AdoptDoubts(OpenFile& file) {
+  if (!file.doubts.intent) return;
+  const std::lock_guard lock(file.epoch_mutex);
+  file.family.intents.push_back(MarkOf(*file.doubts.intent));
 }
 
 std::vector<Intent> OwnIntents(const std::vector<EpochPart>& parts) {

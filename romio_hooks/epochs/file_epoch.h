@@ -58,9 +58,10 @@ struct EpochPart {
   std::optional<Intent> intent, before;
   Intent process;  ///< describes this process as its intents do
   std::shared_ptr<Capture> capture;  ///< not sent to other ranks
+  std::int64_t written_until_ns = 0;  ///< OpenFile::written_until_ns; 0 with verify-writes, which compares more
 
   bool Touched() const { return !touched.empty(); }
-  LZY_FIELDS(data_safe, open_elsewhere, cover_all, met_commit, capture_counts, presence, path, size, resized, touched, intent, before,
+  LZY_FIELDS(data_safe, open_elsewhere, cover_all, met_commit, capture_counts, presence, path, size, written_until_ns, resized, touched, intent, before,
              process)
 };
 
@@ -79,6 +80,8 @@ std::size_t IntervalsEach(int ranks);
 /// the file) and, in programs with threads, the callback that reports new writes. `file` must outlive the request.
 void FillFromEpoch(OpenFile& file, ProtectRequest& request);
 
+/// After a commit: knows the intent of file.doubts as one of this program.
+void AdoptDoubts(OpenFile& file);
 /// The intents that processes of this program set, from the parts of all ranks.
 std::vector<Intent> OwnIntents(const std::vector<EpochPart>& parts);
 /// After a collective open: the ranks exchange their process identities, which EnsureEpoch needs. Collective over the

@@ -157,6 +157,11 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   Epoch epoch;
   Family family;
 
+  /// When the last MPI call of this rank that wrote the file had returned (nanoseconds since 1970).
+  std::atomic<std::int64_t> written_until_ns{0};
+  /// What commits of this handle found; the same on all ranks. Only commits use it.
+  Doubts doubts;
+
   bool Leads() const { return comm->rank() == 0; }
   /// First byte that changes if the file grows or shrinks from or to `size` bytes. If a block ends there in the middle,
   /// this is one byte earlier, so that the block counts as changed. Locks `mutex`.

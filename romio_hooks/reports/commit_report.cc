@@ -35,7 +35,8 @@ void ReportDamage(const Options& options, const DatasetReport& report) {
 
 }  // namespace
 
-void ReportCommit(const Options& options, const DatasetReport& report, std::optional<std::uint64_t> uncompared) {
+void ReportCommit(const Options& options, const DatasetReport& report, std::optional<std::uint64_t> uncompared,
+                  std::uint64_t differing) {
   if (!report.status.ok()) return;
   for (const std::string& warning : report.warnings) {
     // The text of the warning is its own key, so that each different warning is said once.
@@ -49,7 +50,7 @@ void ReportCommit(const Options& options, const DatasetReport& report, std::opti
                   report.phases.total));
   if (options.report.empty()) return;
   // The commit stands even if its record cannot be written.
-  const Status status = AppendCommitRecord(options.report, report, uncompared);
+  const Status status = AppendCommitRecord(options.report, report, uncompared, differing);
   if (!status.ok()) SayOnce(options, Options::Log::kWarn, options.report, "report", status.message());
 }
 

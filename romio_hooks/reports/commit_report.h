@@ -15,8 +15,9 @@ namespace lzy::hooks {
 
 /// Call it after a Protect that succeeded. Writes its warnings and the damage that it found, and appends a line of JSON to
 /// the file of option report. Does nothing if `report.status` is an error. Writes each warning once for each dataset.
-/// `uncompared`: number of bytes that verify-writes could not compare; nullopt without verify-writes.
-void ReportCommit(const Options& options, const DatasetReport& report, std::optional<std::uint64_t> uncompared = std::nullopt);
+/// `uncompared`, `differing`: as for CommitRecord (request/commit_record.h).
+void ReportCommit(const Options& options, const DatasetReport& report, std::optional<std::uint64_t> uncompared = std::nullopt,
+                  std::uint64_t differing = 0);
 
 /// Call it after a Protect that failed with `status`. Writes the reason once for each `path` (a file, or the pattern of a
 /// set), and the command that commits it. `kind` is put before the path ("set ").

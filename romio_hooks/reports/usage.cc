@@ -40,10 +40,11 @@ std::shared_ptr<Usage> Usage::Of(const std::string& name) {
   return usage;
 }
 
-void Usage::NoteCommit(const DatasetReport& report) {
+void Usage::NoteCommit(const DatasetReport& report, std::uint64_t differing) {
   ++commits_;
   bytes_ = report.bytes;
   sidecar_bytes_ = report.sidecar_bytes;
+  differing_ = differing;
 }
 
 // The share is of the run time of the program, not of the time that the dataset was open.
@@ -54,8 +55,9 @@ std::string Usage::Line(const std::string& name, double run_seconds) const {
   const std::string what = commits == 0 ? "nothing committed"
                                         : fmt::format("{} in {} commit{}, parity and hashes {}", FormatSize(bytes_),
                                                       commits, commits == 1 ? "" : "s", FormatSize(sidecar_bytes_));
+  const std::string differing = differing_ == 0 ? "" : fmt::format("; {} differ from what was written", FormatSize(differing_));
   const std::string uncompared = uncompared_ == 0 ? "" : fmt::format("; {} not compared by verify-writes", FormatSize(uncompared_));
-  return fmt::format("{}: {}, {:.3f} s added, {:.1f} % of {:.3f} s{}", name, what, seconds, share, run_seconds, uncompared);
+  return fmt::format("{}: {}, {:.3f} s added, {:.1f} % of {:.3f} s{}{}", name, what, seconds, share, run_seconds, differing, uncompared);
 }
 
 void Usage::PrintAll() {

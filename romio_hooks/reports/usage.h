@@ -26,7 +26,8 @@ class Usage {
   /// The Usage of the dataset `name` (a path, or the pattern of a set). All opens get the same one until PrintAll.
   static std::shared_ptr<Usage> Of(const std::string& name);
   /// Adds a successful commit. Sizes are those of the last commit, not sums.
-  void NoteCommit(const DatasetReport& report);
+  /// `differing`: bytes that differ from what was written (Doubts).
+  void NoteCommit(const DatasetReport& report, std::uint64_t differing = 0);
   /// Counts bytes that verify-writes could not compare.
   void NoteUncompared(std::uint64_t bytes) { uncompared_ += bytes; }
   /// Writes one line on stderr for each dataset since the last call, and forgets them.
@@ -42,6 +43,7 @@ class Usage {
   std::atomic<std::uint64_t> bytes_{0};  // of the data, at the last commit; the next field likewise
   std::atomic<std::uint64_t> sidecar_bytes_{0};
   std::atomic<std::uint64_t> uncompared_{0};
+  std::atomic<std::uint64_t> differing_{0};  // bytes at the last commit
 };
 
 /// Adds the time of its life to a Usage, without the time of real MPI calls made by Call. Does nothing if `usage` is null.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/file.h"
 #include "dataset/view.h"
 #include "hooks/files/pointers.h"
 #include "hooks/files/registry.h"
@@ -230,6 +231,7 @@ std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file, const std::share
 }
 
 void NoteWriteTime(OpenFile& file) {
+  file.written_until_ns = WallClockNs();
   if (!file.options.verify_writes) return;
   const auto stat = PosixFileSystem().Stat(file.path);
   const std::lock_guard lock(file.mutex);

@@ -84,7 +84,8 @@ std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file, const std::share
 /// Ends such a write. If it failed, the capture of the epoch is void. No effect if the epoch is over.
 void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded);
 
-/// With verify-writes, after a write: remembers mtime and size of the file. The caller does not hold file.mutex.
+/// Call it after a write: remembers the time and, with verify-writes, mtime and size of the file. The caller does not hold
+/// file.mutex.
 void NoteWriteTime(OpenFile& file);
 /// With verify-writes, right before a commit: true if the last write of the file was not an MPI call of this program. A
 /// program may write a header by POSIX calls before the close. That is no fault, and must not be overwritten. It shows only

@@ -869,7 +869,7 @@ class Undone(Lost):
     def test_a_copy_of_a_rotten_file_does_not_prove_it(self):
         world = self.world
         copies = ("mkdir {0}.b && cp -p {0}/g {0}.b && lzy-protect -q {0}.b", "cp -p {0}/g {0}/g.bak && lzy-protect -q {0}/g.bak",
-                  "mkdir {0}.b && ln {0}/g {0}.b/g && lzy-protect -q {0}.b", "cp -r {0} {0}.b && lzy-protect -q {0}.b/g")
+                  "mkdir {0}.b && ln {0}/g {0}.b/g && lzy-protect -q --force {0}.b", "cp -r {0} {0}.b && lzy-protect -q {0}.b/g")
         for number, copy in enumerate(copies):
             for size in (100, 300000):
                 tree = f"a{number}.{size}"

@@ -10,13 +10,22 @@
 //   shared    each rank in turn, by the shared pointer
 //   refused   each rank a slab; then rank 0 half of it once more, which the system refuses
 //   overlap   all ranks the same bytes, differently: MPI does not define which of them come last
+//   gaps      each rank in turn a piece of each of its blocks, so that no block is written whole
+//   common    the same, and then all ranks the same bytes of each of these blocks, differently
+//   patched   as gaps; then rank 0 writes over a piece by POSIX calls
+//   synced    as gaps; then a sync, and something behind that
+//   mended    as gaps; then a sync, and the second block as a whole
+//   small     each rank some bytes of a small file, with gaps
+#include <fcntl.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+enum { UNIT = 65536, UNITS = 8, PART = 40000, PART_AT = 1000, SMALL = 3000, TICKS_US = 50000 };
 enum { ROWS = 1500, FEW_ROWS = 60, WIDTH = 120, SLAB = 180000, HEADER = 3000 };
 
 static int rank, ranks;
@@ -108,6 +117,27 @@ static void refused(MPI_File file, const uint8_t* bytes, MPI_Offset at) {
   setrlimit(RLIMIT_FSIZE, &before);
 }
 
+static void gaps(MPI_File file, const uint8_t* bytes, const char* kind, const char* path) {
+  const MPI_Offset mine = (MPI_Offset)rank * UNITS * UNIT, behind = (MPI_Offset)ranks * UNITS * UNIT;
+  for (int i = 0; i < UNITS; ++i) {
+    MPI_File_write_at(file, mine + (MPI_Offset)i * UNIT + PART_AT, bytes + i, PART, MPI_BYTE, MPI_STATUS_IGNORE);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; strcmp(kind, "common") == 0 && i < UNITS * ranks; ++i) {
+    MPI_File_write_at(file, (MPI_Offset)i * UNIT + 2 * PART_AT, bytes + i, PART_AT, MPI_BYTE, MPI_STATUS_IGNORE);
+  }
+  if (strcmp(kind, "patched") == 0) {
+    usleep(TICKS_US);  // more than the clock's tick
+    const int fd = rank == 0 ? open(path, O_WRONLY) : -1;
+    if (rank == 0 && (pwrite(fd, "PATCH", 5, UNIT + 2 * PART_AT) != 5 || close(fd) != 0)) MPI_Abort(MPI_COMM_WORLD, 2);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  if (strcmp(kind, "synced") != 0 && strcmp(kind, "mended") != 0) return;
+  MPI_File_sync(file);
+  MPI_File_write_at(file, behind + (MPI_Offset)rank * UNIT, bytes, PART, MPI_BYTE, MPI_STATUS_IGNORE);
+  if (rank == 0 && strcmp(kind, "mended") == 0) MPI_File_write_at(file, UNIT, bytes, UNIT, MPI_BYTE, MPI_STATUS_IGNORE);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -145,6 +175,13 @@ int main(int argc, char** argv) {
       if (turn == rank) MPI_File_write_shared(file, bytes, SLAB, MPI_BYTE, MPI_STATUS_IGNORE);
       MPI_Barrier(MPI_COMM_WORLD);
     }
+  }
+  const char* in_gaps[] = {"gaps", "common", "patched", "synced", "mended"};
+  for (size_t i = 0; i < sizeof in_gaps / sizeof *in_gaps; ++i) {
+    if (strcmp(kind, in_gaps[i]) == 0) gaps(file, bytes, kind, argv[2]);
+  }
+  for (int i = 0; strcmp(kind, "small") == 0 && i < 3; ++i) {
+    MPI_File_write_at(file, (3 * rank + i) * SMALL, bytes, SMALL / 2, MPI_BYTE, MPI_STATUS_IGNORE);
   }
   if (strcmp(kind, "overlap") == 0) MPI_File_write_at(file, 0, bytes, SLAB, MPI_BYTE, MPI_STATUS_IGNORE);
   MPI_File_close(&file);

@@ -3,6 +3,7 @@
 Environment: as for layered.py.
 """
 
+import json
 import os
 
 import mpi_known
@@ -56,6 +57,13 @@ class Writes(Layer):
                 self.assertEqual(self.verify(), 0)
 
 
+    def pieces(self, kind, fault=None, at=1, rank=0, **options):
+        self.fresh()
+        settings = [f"FAULT_FILE={'f' if fault else ''}", f"FAULT_KIND={fault}", f"FAULT_AT={at}", f"FAULT_RANK={rank}",
+                    f"LD_PRELOAD={LAYER}:{FAULTY}"]
+        return self.run_program(["env", *settings, PIECES, kind, "f"], layer=False, **options)
+
+
 class Faults(Writes):
     def test_nothing_is_reported_without_faults(self):
         for call in CALLS:
@@ -106,12 +114,6 @@ class Faults(Writes):
 
 class Pieces(Writes):
     """What ranks write in many pieces, or twice, is compared to the last byte."""
-
-    def pieces(self, kind, fault=None, at=1, rank=0, **options):
-        self.fresh()
-        settings = [f"FAULT_FILE={'f' if fault else ''}", f"FAULT_KIND={fault}", f"FAULT_AT={at}", f"FAULT_RANK={rank}",
-                    f"LD_PRELOAD={LAYER}:{FAULTY}"]
-        return self.run_program(["env", *settings, PIECES, kind, "f"], layer=False, **options)
 
     def test_wrong_pieces_are_written_again(self):
         for kind, fault, at in (("grid", "flip", 1), ("strided", "drop", 1), ("header", "flip", 3), ("twice", "flip", 2),
@@ -188,6 +190,79 @@ class Pieces(Writes):
         self.assertEqual(self.reports()[0]["bytes_not_compared"], 0)
         self.assertTrue(has_pieces())
         self.assertEqual(self.verify(), 0)
+
+
+class Compared(Writes):
+    """Without any option: what a rank knows of a block that the commit reads anyway is compared with it."""
+
+    DIFFERS = (r"\Alzy: .*/f: {} blocks \({} bytes\) differ from what this program wrote; they have no parity and stay at risk\. "
+               r"Write them again, or look at them and accept them: lzy-protect .*/f\n\Z")
+
+    def at_risk(self, offset, length):
+        """Only these bytes are at risk; all else is as committed."""
+        done = self.run_tool("lzy-verify", "--json", "f")
+        [found] = json.loads(done.stdout)["datasets"]
+        data = [(one["offset"], one["length"], one["cause"]) for one in found["damage"] if one["part"] == "data"]
+        self.assertEqual((done.returncode, found["state"], data), (9, "at-risk", [(offset, length, "at-risk")]))
+        self.assertEqual(self.info(code=9)["state"], "at-risk")
+        self.assertEqual(self.run_tool("lzy-verify", "--repair", "f").returncode, 9, "it is not for a repair to decide")
+
+    def test_a_wrong_piece_of_a_block_stays_at_risk(self):
+        for fault in ("flip", "drop", "short"):
+            with self.subTest(fault):
+                done = self.pieces("gaps", fault, at=2, report="report")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stderr, self.DIFFERS.format(1, 65536))
+                self.assertEqual(self.reports()[-1]["bytes_differing"], 65536)
+                self.at_risk(65536, 65536)
+                self.assertEqual(self.run_tool("lzy-protect", "f").returncode, 0)
+                self.assertEqual(self.verify(), 0)
+
+    def test_it_is_in_the_summary_and_the_program_may_end_normally(self):
+        done = self.pieces("gaps", "flip", at=2, summary="on", on_error="fail")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"added.*; 64 KiB differ from what was written\n")
+
+    def test_a_small_file_is_compared(self):
+        done = self.pieces("small", "flip", at=2, rank=1)
+        self.assertRegex(done.stderr, self.DIFFERS.format(1, 4096))
+        self.at_risk(12288, 4096)
+
+    def test_a_later_commit_keeps_it_at_risk(self):
+        done = self.pieces("synced", "flip", at=2, report="report")
+        self.assertRegex(done.stderr, self.DIFFERS.format(1, 65536))
+        self.assertEqual([one["bytes_differing"] for one in self.reports()[-2:]], [65536, 65536])
+        self.at_risk(65536, 65536)
+
+    def test_it_ends_when_the_block_is_written_again(self):
+        self.pieces("mended", "flip", at=2, report="report")
+        self.assertEqual([one["bytes_differing"] for one in self.reports()[-2:]], [65536, 0])
+        self.assertEqual(self.verify(), 0)
+        self.pieces("gaps", "flip", at=2)
+        self.assertEqual(self.verify(), 9)
+        done = self.run_program([PIECES, "gaps", "f"])
+        self.quiet(done)
+        self.assertEqual(self.verify(), 0, "the program was run again")
+
+    def test_nothing_is_said_of_right_pieces(self):
+        for kind in ("gaps", "small", "grid", "strided", "header", "twice", "memory", "synced", "mended"):
+            with self.subTest(kind):
+                self.quiet(self.pieces(kind, report="report"))
+                self.assertEqual(self.reports()[-1]["bytes_differing"], 0)
+                self.assertEqual(self.verify(), 0)
+
+    def test_bytes_that_others_may_have_written_are_not_compared(self):
+        """Another rank, or another program after the last write."""
+        for kind in ("common", "overlap", "patched"):
+            with self.subTest(kind):
+                self.quiet(self.pieces(kind))
+                self.assertEqual(self.verify(), 0)
+        self.assertEqual(self.content("f")[67536:67541], b"PATCH")
+
+    def test_a_part_of_a_block_of_two_ranks_is_compared(self):
+        done = self.pieces("small", "flip", at=1, rank=1)
+        self.assertRegex(done.stderr, self.DIFFERS.format(1, 4096))
+        self.at_risk(8192, 4096)
 
 
 class SmallFiles(Writes):

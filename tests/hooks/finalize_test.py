@@ -41,7 +41,8 @@ class Finalize(Layer):
             notes = self.path("notes")
             os.mkdir(notes)
             preload = ":".join([*LAYER.split(":")[:-1], LATE_RANK, *([LAYER] if layer else [])])
-            settings = ["UCX_TLS=tcp,self", f"LATE_RANK={notes}", f"LD_PRELOAD={preload}"]
+            # Without tests/support/sleeping_ranks.c: MPI waits as it does for users.
+            settings = ["-u", "LD_LIBRARY_PATH", "UCX_TLS=tcp,self", f"LATE_RANK={notes}", f"LD_PRELOAD={preload}"]
             try:
                 done = subprocess.run([MPIEXEC, "-n", str(RANKS), "env", *settings, *command], cwd=self.dir, capture_output=True,
                                       text=True, check=False, timeout=PATIENCE)

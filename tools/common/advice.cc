@@ -113,25 +113,26 @@ std::string Operands(const DatasetReport& report, const std::string& repeated) {
   return repeated + ShellQuote(report.path);
 }
 
-// A removal was refused, because the sidecar may still be needed. Gives the reason.
-std::string KeptText(const DatasetReport& report, const std::string& path) {
-  const std::string anyway = fmt::format("to remove it anyway: lzy-protect --remove --force {}\n", path);
-  switch (report.state) {
-    case DatasetState::kUnrepairable:
-      return "  not removed: it may still repair a part of what is missing; " + anyway;
-    case DatasetState::kAtRisk:
-      return "  not removed: a program may be writing the file; " + anyway;
-    default:
-      return fmt::format("  not removed: it can repair what is missing: lzy-restore {}; {}", path, anyway);
-  }
-}
-
 // The hashes of such parity may be right, so only --encode finds it.
 const char* RepairCommand(const DatasetReport& report) {
   if (AnyMissing(report)) return "lzy-restore";
   const bool encode = std::ranges::any_of(
       report.damage, [](const Damage& damage) { return damage.cause == DamageCause::kEncoding && !damage.repaired; });
   return encode ? "lzy-verify --encode --repair" : "lzy-verify --repair";
+}
+
+// A removal was refused, because the sidecar may still be needed. Gives the reason.
+std::string KeptText(const DatasetReport& report, const std::string& path) {
+  const std::string anyway = fmt::format("to remove it anyway: lzy-protect --remove --force {}\n", path);
+  switch (report.state) {
+    case DatasetState::kUnrepairable:
+      return fmt::format("  not removed: it may still repair a part of what is {}; {}", DataMissing(report) ? "missing" : "damaged", anyway);
+    case DatasetState::kAtRisk:
+      return "  not removed: a program may be writing the file; " + anyway;
+    default:
+      return fmt::format("  not removed: it can repair what is {}: {} {}; {}", AnyMissing(report) ? "missing" : "damaged", RepairCommand(report), path,
+                         anyway);
+  }
 }
 
 // Operands of a command, each after a space.

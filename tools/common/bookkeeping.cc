@@ -91,4 +91,27 @@ std::vector<std::string> DirectoriesInCatalog(const Options& options) {
   return {directories.begin(), directories.end()};
 }
 
+std::vector<std::string> FilesInCatalog::OfSize(std::uint64_t bytes) {
+  constexpr std::size_t kMost = 4096;
+  if (!by_size_) {
+    by_size_.emplace();
+    const std::string path = CatalogInUse(options_);
+    auto catalog = path.empty() ? Result<Catalog>(Code::kNotFound, path) : Catalog::Open(path, DatabaseMode::kRead);
+    const auto datasets = catalog.ok() ? catalog->Datasets() : Result<std::vector<CatalogDataset>>(catalog.status());
+    for (const CatalogDataset& dataset : datasets.ok() ? *datasets : std::vector<CatalogDataset>{}) {
+      const std::uint32_t members = dataset.kind == "set" ? dataset.devices : 0;
+      if (dataset.kind != "set" || members > 0) by_size_->emplace(dataset.bytes / std::max(members, 1U), Known{dataset.path, members});
+    }
+  }
+  std::vector<std::string> paths;
+  const auto [begin, end] = by_size_->equal_range(bytes);
+  for (auto at = begin; at != end; ++at) {
+    const Known& known = at->second;
+    for (std::uint32_t rank = 0; rank < std::max(known.members, 1U) && paths.size() < kMost; ++rank) {
+      paths.push_back(known.members == 0 ? known.path : ExpandPattern(known.path, rank));
+    }
+  }
+  return paths;
+}
+
 }  // namespace lzy

@@ -5,7 +5,9 @@
 // used any more.
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -55,5 +57,20 @@ class Bookkeeping {
 
 /// The directories in which the catalogue knows protected files, up to a few thousand. Empty if it cannot be read.
 std::vector<std::string> DirectoriesInCatalog(const Options& options);
+/// The protected files that the catalogue knows, by size: a few thousand of each size. Of sets, those whose members have equal sizes.
+class FilesInCatalog {
+ public:
+  explicit FilesInCatalog(const Options& options) : options_(options) {}
+  /// Reads the catalogue at the first call.
+  std::vector<std::string> OfSize(std::uint64_t bytes);
+
+ private:
+  struct Known {
+    std::string path;
+    std::uint32_t members = 0;  // 0: a single file
+  };
+  const Options& options_;
+  std::optional<std::multimap<std::uint64_t, Known>> by_size_;
+};
 
 }  // namespace lzy

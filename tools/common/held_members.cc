@@ -112,7 +112,7 @@ const RecordedMember* Search::RecordOf(std::uint32_t rank) {
     if (!set.ok() || !IsOfCommit(set->peek, report_)) continue;
     for (const MemberRecord& member : set->members) {
       records_.emplace(member.rank, RecordedMember{*sidecar, ExpandPattern(report_.path, member.rank), set->block_size, set->key_id, set->peek.uuid,
-                                                   set->peek.generation, member.size, set->peek.commit_clock_ns, member.data_root});
+                                                   set->peek.generation, member.size, member.mtime_ns, set->peek.commit_clock_ns, member.data_root});
     }
   }
   const auto found = records_.find(rank);
