@@ -138,7 +138,7 @@ Status Protector::RefuseDestroyed() const {
 
 // The file has no sidecar of its own, and is a damaged file that was renamed or moved. A commit would accept the damage.
 Status Protector::RefuseRotten() const {
-  if (request_.touched || (shared() && comm_.rank() != 0)) return Status::Ok();
+  if (request_.origin_known || request_.touched || (shared() && comm_.rank() != 0)) return Status::Ok();
   const auto refuse = [&](const FileView& file) {
     if ((!shared() && file.owner != comm_.rank()) || !file.present || LeavesOf(file) != nullptr) return Status::Ok();
     return lzy::RefuseRotten(context_.fs, file.path, ref_.path, context_.options.key.get());

@@ -58,6 +58,9 @@ struct ProtectRequest {
   /// Locks that this rank kept from an earlier view of the dataset (ReleaseLocks). The commit uses them, and does not create
   /// sidecars. Null on all ranks or on none.
   HeldLocks* held = nullptr;
+  /// Accept files without a sidecar that look like damaged ones that were renamed or moved (RefuseRotten): lzy-copy has judged what it
+  /// copied.
+  bool origin_known = false;
   /// Make all parity again, with the present geometry, if the data are as committed (sets report.committed). If the data
   /// differ, if a program may be writing, or if a member was added, do nothing. Not with `touched`.
   bool parity_anew = false;

@@ -322,7 +322,9 @@ class SetCopier {
     LZY_ASSIGN_OR_RETURN(const auto found, ResolvePath(context_.fs, comm_, to_, Resolve::kProtectable));
     if (found.size() != 1) return {Code::kInternal, fmt::format("{}: stands for {} datasets", to_, found.size())};
     const Context context{context_.fs, comm_, options_, context_.progress, context_.stop};
-    const DatasetReport done = Protect(context, found[0], {});
+    ProtectRequest request;
+    request.origin_known = true;
+    const DatasetReport done = Protect(context, found[0], request);
     report_.warnings.insert(report_.warnings.end(), done.warnings.begin(), done.warnings.end());
     LZY_RETURN_IF_ERROR(done.status);
     if (!done.repair_first.empty()) {

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "copy/member.h"
 #include "dataset/lock.h"
+#include "names/former_names.h"
 #include "names/lookup.h"
 #include "repair/heal.h"
 #include "sidecar/contents.h"
@@ -60,7 +61,7 @@ Status LocalSource::LoadSidecar() {
   }
   if (!path.ok()) {
     unsealed_ = options_.key != nullptr;
-    return Status::Ok();
+    return RefuseRotten();
   }
   auto loaded = Sidecar::Load(fs_, *path, OpenMode::kRead);
   unsealed_ = options_.key != nullptr && loaded.ok() && !(*loaded)->contents().superblock.sealed();
@@ -86,6 +87,16 @@ Status LocalSource::LoadSidecar() {
   sidecar_ = std::move(loaded).value();
   commit_ = {sidecar_->contents().superblock, sidecar_->contents().info};
   return Status::Ok();
+}
+
+// A file without a sidecar may be a protected one that was renamed or moved, and is damaged. The sidecar of its copy would call the damage
+// intact.
+Status LocalSource::RefuseRotten() {
+  const auto was = rules_.salvage ? std::nullopt : RottenAs(fs_, FollowLink(fs_, path_), options_.key.get());
+  if (!was) return Status::Ok();
+  return {Code::kBusy, fmt::format("{}: by its size and time, and by its inode or most of its content, it was '{}' at the last commit, and not all of it "
+                                   "is as it was then: it was renamed or moved, and is damaged. So it was not copied. Give it that name back, then "
+                                   "repair it; or --salvage copies it as it is", path_, *was)};
 }
 
 // Without a sidecar of the last commit of its set, only the other members know what is right in a member.

@@ -122,6 +122,7 @@ class LocalSource final : public CopySource {
       : fs_(fs), options_(options), path_(std::move(path)), protected_as_(path_), rules_(rules), wait_(std::move(wait)) {}
   Status Settle();
   Status LoadSidecar();
+  Status RefuseRotten();
   Status AskItsSet();
   std::optional<std::string> SidecarOfOtherName();
   Status ReadPlain(std::uint64_t offset, MutableByteSpan to);

@@ -175,5 +175,39 @@ class OldSidecars(Rotten):
         self.assertNotIn("sidecar", world.must("lzy-copy src live/x").text)
 
 
+class RottenSources(Rotten):
+    """A protected file that was renamed or moved, and is damaged, has no sidecar that could show it."""
+
+    def refused(self, moves, source, target="n", back="new", code=9):
+        world = self.world
+        self.files(["live/x", "live/y"], 20_000)
+        world.protect("live")
+        good, bad = self.rot("live/x")
+        world.must(f"mkdir n o && {moves}")
+        done = world.run(f"lzy-copy {source} {target}")
+        self.assertEqual(done.code, code, world.story())
+        self.assertIn("it was renamed or moved, and is damaged. So it was not copied", done.text)
+        self.assertNotIn(bad, [content for path, content in world.files().items() if path.startswith("n/")])
+        self.assertEqual(world.run(f"lzy-copy --salvage {source} o").code, 0 if code == 9 else code, world.story())
+        world.must(f"mv {back} live/x && lzy-verify --repair live/x")
+        self.assertEqual(world.files()["live/x"], good)
+
+    def test_of_one_that_was_moved(self):
+        self.refused("lzy-scrub live; mv live/x new", "new")
+
+    def test_of_one_that_was_renamed_and_put_back(self):
+        self.refused("mv live/x live/new && cp -a live b && rm -r live && mv b live", "live/new", back="live/new")
+
+    def test_of_one_in_a_directory(self):
+        self.refused("mkdir old && mv live/x old/new", "old live", back="old/new", code=6)
+
+    def test_good_ones_are_copied(self):
+        world = self.world
+        self.files(["live/x"], 20_000)
+        world.protect("live")
+        world.must("mv live/x live/new && cp -p live/new copy && mkdir n && lzy-copy live/new copy n")
+        self.intact("lzy-verify n")
+
+
 if __name__ == "__main__":
     unittest.main()

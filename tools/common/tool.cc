@@ -615,9 +615,7 @@ int ToolRun::Run() {
   }
   // Files that are proven elsewhere must not be overwritten, even if the command names only one dataset.
   if (keeps_books) AddToReach(*fs_, [this] { return DirectoriesInCatalog(options_); }, Reach::kKnown);
-  if (keeps_books) {
-    AddFilesToReach(*fs_, [files = std::make_shared<FilesInCatalog>(options_)](std::uint64_t bytes) { return files->OfSize(bytes); });
-  }
+  AddFilesToReach(*fs_, [files = std::make_shared<FilesInCatalog>(options_)](std::uint64_t bytes) { return files->OfSize(bytes); });
   LookForMovedIn(*fs_, [this] { return DirectoriesOf(*fs_, arguments_.paths, Resolve::kProtectable); });
   // A file that was moved is in one directory, and its sidecar in another.
   for (const Resolve what : std::set{Resolve::kProtected, tool_.resolve()}) {
