@@ -249,7 +249,9 @@ Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& 
     return {Code::kUnprotected, fmt::format("{}: it is not sealed, and not all of it is as it was at the last commit: it is damaged. First repair it, "
                                             "without the key: lzy-verify --repair {}", path, ShellQuote(dataset))};
   }
-  if (was->name == BaseNameOf(real) && own.ok()) {
+  const std::string home = DirectoryOf(RealPathOf(fs, was->sidecar));
+  const bool here = home == DirectoryOf(RealPathOf(fs, real));
+  if (was->name == BaseNameOf(real) && own.ok() && here && BaseNameOf(was->sidecar).starts_with(kTemporaryPrefix)) {
     return {Code::kUnprotected, fmt::format("{}: its sidecar was set aside, and not all of it is as it was at the last commit: it is damaged, or "
                                             "a copy of another version was put here. To commit it as it is: lzy-protect --force {}; if it is damaged, give it "
                                             "its sidecar back, then repair it: mv -n {} {}", path, ShellQuote(dataset), ShellQuote(was->sidecar),
@@ -263,7 +265,8 @@ Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& 
   }
   return {Code::kUnprotected, fmt::format("{}: by its size and time, and by its inode or most of its content, it was '{}' at the last commit, and "
                                           "not all of it is as it was then: it was renamed or moved, and is damaged. Give it that name back, then "
-                                          "repair it. Or commit it as it is: lzy-protect --force {}", path, was->name, ShellQuote(dataset))};
+                                          "repair it. Or commit it as it is: lzy-protect --force {}", path, here ? was->name : JoinPath(home, was->name),
+                                          ShellQuote(dataset))};
 }
 
 }  // namespace lzy

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "base/printable.h"
@@ -19,6 +18,9 @@ Status Nothing(const std::string& path) {
   return {Code::kInvalidArgument,
           fmt::format("'{}' matches nothing: a file, a file-set pattern (name.%r) or a directory is accepted", path)};
 }
+
+// The most ranks of a set that are examined, because many members may be lost.
+constexpr std::uint32_t kMostAsked = 64;
 
 /// True if two patterns give each rank the same name. They may pad with zeros in different ways.
 bool MeansTheSame(const std::string& a, const std::string& b) {
@@ -194,6 +196,16 @@ std::string Survey::PresentPattern(const std::string& path, const std::string& r
   return now && HasOtherMember(*now, peek) ? *now : recorded;
 }
 
+bool Survey::WasRenamed(const std::string& pattern) {
+  for (std::uint32_t rank = 0; rank < kMostAsked; ++rank) {
+    const std::string path = ExpandPattern(pattern, rank);
+    const auto peek = PeekFor(path);
+    const bool at_home = peek && peek->kind == DatasetKind::kSet && peek->rank == rank && PatternFromTail(path, peek->name, rank) == pattern;
+    if (at_home) return !MeansTheSame(PresentPattern(path, pattern, *peek), pattern);
+  }
+  return false;
+}
+
 std::optional<std::string> Survey::PatternByTail(const std::string& path, const std::string& tail, std::uint32_t rank) {
   if (auto pattern = PatternFromTail(path, tail, rank)) return pattern;
   const auto real = fs_.RealPath(path);
@@ -215,10 +227,8 @@ bool Survey::IsLikely(const std::string& guess, const std::string& path, const P
   return HasOtherMember(guess, peek) || !HasOtherMember(PatternBeside(path, peek.name), peek);
 }
 
-// Examines a limited number of ranks, because many members may be lost.
 bool Survey::HasOtherMember(const std::string& pattern, const Peek& peek) {
-  constexpr std::uint32_t kMost = 64;
-  for (std::uint32_t rank = 0; rank < std::min(peek.members, kMost); ++rank) {
+  for (std::uint32_t rank = 0; rank < std::min(peek.members, kMostAsked); ++rank) {
     const auto other = rank == peek.rank ? std::nullopt : PeekFor(ExpandPattern(pattern, rank));
     if (other && other->kind == DatasetKind::kSet && other->uuid == peek.uuid && other->rank == rank) return true;
   }
@@ -297,15 +307,8 @@ std::optional<std::string> Survey::PatternOfSiblings(const std::string& path) {
   for (const std::string& pattern : set_patterns_) {
     if (is_member(pattern)) return pattern;
   }
-  // The member that gave the pattern may be one of a set that has another pattern now.
-  const auto has_member = [&](const std::string& pattern) {
-    return std::ranges::any_of(MembersOf(pattern) | std::views::values, [&](const Member& member) {
-      const auto recorded = member.peek ? PatternFromTail(member.path, member.peek->name, member.peek->rank) : std::nullopt;
-      return recorded && MeansTheSame(*recorded, pattern);
-    });
-  };
   for (const std::string& pattern : At(DirectoryOf(path)).SetPatternsAround(BaseNameOf(path))) {
-    if (is_member(pattern) && has_member(pattern)) return pattern;
+    if (is_member(pattern) && !WasRenamed(pattern)) return pattern;
   }
   return std::nullopt;
 }

@@ -135,6 +135,8 @@ class Survey {
   /// The pattern of the set of a member that still has the name of its commit. That is `recorded`, unless all other members were
   /// renamed to another pattern that gives this one the same name: ck.0.%r is now ck.%r.0, and ck.0.0 is a member of both.
   std::string PresentPattern(const std::string& path, const std::string& recorded, const Peek& peek);
+  /// True if the first member that has the name of its commit by this pattern is one of a set that has another pattern now.
+  bool WasRenamed(const std::string& pattern);
   /// The pattern that has `path` as member `rank`, from the recorded tail. If `path` is relative to a directory inside the
   /// pattern, uses its real path.
   std::optional<std::string> PatternByTail(const std::string& path, const std::string& tail, std::uint32_t rank);
