@@ -24,7 +24,6 @@
 
 #include "base/status.h"
 #include "hooks/files/open_file.h"
-#include "request/options.h"
 
 namespace lzy::hooks {
 
