@@ -154,8 +154,11 @@ int Run(int argc, char** argv) {
   // All tools accept these options. Here they have no effect, because COMMAND makes the output; so --help does not show
   // them.
   for (const char* idle : {"--json", "--no-progress"}) arguments.Hide(idle);
-  arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "drain", "include", "exclude", "device-dirs",
+  arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "commit", "drain", "include", "exclude", "device-dirs",
                              "on-error", "capture", "domain", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "heal", "summary"});
+  bool background = false;
+  arguments.AddFlag("--background", background,
+                    "short for --commit background: MPI_File_close and MPI_File_sync return at once, and the files are protected meanwhile");
   lzy::Written::Wish wish;
   std::vector<std::string> sweep;
   arguments.AddValues("--sweep", "DIR[:DIR]", sweep,
@@ -186,6 +189,8 @@ int Run(int argc, char** argv) {
   }
   const auto options = arguments.MakeOptions();
   if (!options.ok()) return Fail(lzy::kExitUsage, options.status().message());
+  const bool waits = std::ranges::any_of(arguments.given(), [](const auto& one) { return one.name == "commit" && one.value == "wait"; });
+  if (background && waits) return Fail(lzy::kExitUsage, "--background: --commit wait is the opposite; give one of them");
   if (options->heal && options->set.empty()) {
     return Fail(lzy::kExitUsage, "--heal: no file set is declared; declare one with --set PATTERNS or LZY_SET");
   }
@@ -207,6 +212,7 @@ int Run(int argc, char** argv) {
   // If a launcher started one lzy-run in each rank, the one of rank 0 looks for all.
   const bool watches = wish.any() && lzy::OwnRank() == "0";
   if (watches) written.LookBefore();
+  if (background) setenv(lzy::EnvironmentName("commit").c_str(), "background", /*overwrite=*/1);
   SetEnvironment(arguments, *library, command);
   if (!watches) BecomeCommand(command);
   const int error = watches ? RunWatched(written, command, !wish.sweep.empty()) : errno;

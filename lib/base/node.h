@@ -23,6 +23,10 @@ std::string ThisNode();
 /// Empty if it cannot be found. For messages only: it examines every process, and inodes of other file systems may match.
 std::string LockHolderHere(std::uint64_t inode);
 
+/// True if process `pid` runs on this machine, and ran at the time `at_ns` (ns since 1970; some seconds later do not matter, as
+/// clocks are set): a later process may have the same number. Also true if that cannot be told.
+bool RanAt(std::uint32_t pid, std::int64_t at_ns);
+
 /// True for a variable of the environment ("NAME=value") that launchers of MPI set for the ranks of a job. A program that a
 /// rank starts, and that must work alone, must not inherit it.
 bool IsOfMpiLauncher(std::string_view variable);

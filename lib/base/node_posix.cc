@@ -1,14 +1,18 @@
 #include "base/node.h"
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -56,14 +60,14 @@ bool HasLock(const std::filesystem::path& fdinfo, const std::string& inode) {
   return false;
 }
 
-// ", running since TIME"; empty if the time is not known.
-std::string RunningSince(const std::filesystem::path& process) {
+// When a process started, in seconds since 1970; nullopt if that is not known.
+std::optional<std::int64_t> StartOf(const std::filesystem::path& process) {
   std::string stat;
   std::getline(std::ifstream(process / "stat"), stat);
   // proc(5): the start is field 22, in ticks since boot. The name in field 2 may contain anything, including spaces and
   // parentheses, so count from the last ')', which ends field 2.
   const std::size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos) return {};
+  if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(stat.substr(name_end + 1));
   constexpr int kSkipped = 22 - 3;
   std::string field;
@@ -74,12 +78,25 @@ std::string RunningSince(const std::filesystem::path& process) {
   std::string line;
   while (std::getline(machine, line) && !line.starts_with("btime ")) continue;
   const long ticks = sysconf(_SC_CLK_TCK);
-  if (!(fields >> started) || line.empty() || ticks <= 0) return {};
+  if (!(fields >> started) || line.empty() || ticks <= 0) return std::nullopt;
   const std::int64_t boot = std::strtoll(line.c_str() + std::strlen("btime "), nullptr, 10);
-  return ", running since " + TimeText((boot + started / ticks) * 1'000'000'000);
+  return boot + started / ticks;
+}
+
+// ", running since TIME"; empty if the time is not known.
+std::string RunningSince(const std::filesystem::path& process) {
+  const auto started = StartOf(process);
+  return started ? ", running since " + TimeText(*started * 1'000'000'000) : "";
 }
 
 }  // namespace
+
+bool RanAt(std::uint32_t pid, std::int64_t at_ns) {
+  constexpr std::int64_t kClocksDiffer = 5;  // seconds
+  if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
+  const auto started = StartOf(fmt::format("/proc/{}", pid));
+  return !started || *started <= at_ns / 1'000'000'000 + kClocksDiffer;
+}
 
 std::string LockHolderHere(std::uint64_t inode) {
   namespace fs = std::filesystem;

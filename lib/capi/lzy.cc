@@ -635,6 +635,22 @@ int lzy_repair(MPI_Comm comm, const char* path, const lzy_options* options, lzy_
   return Run({"lzy_repair", lzy::Resolve::kProtected, engine}, comm, path, options, report);
 }
 
+// The layer is another library. It is in the program if it was preloaded or linked.
+int lzy_commit_wait(const char* path, double seconds) {
+  using Await = int(const char*, double, char*, size_t);
+  auto* const await = reinterpret_cast<Await*>(dlsym(RTLD_DEFAULT, "lzy_mpiio_await_commits"));
+  if (await == nullptr) return LZY_OK;
+  // CommitWait in romio_hooks/contract/layer.h.
+  switch (await(path, seconds, nullptr, 0)) {
+    case 0:
+      return LZY_OK;
+    case 2:
+      return LZY_STALE;
+    default:
+      return LZY_IO;
+  }
+}
+
 int lzy_copy_options_init(lzy_copy_options* options, size_t size) {
   if (options == nullptr || size < kFirstCopyOptionsSize) return LZY_USAGE;
   std::memset(static_cast<void*>(options), 0, size);

@@ -143,6 +143,13 @@ Status AbandonEpoch(FileSystem& fs, const Options& options, const std::string& d
   return sidecar.committed() ? sidecar.ClearIntent() : fs.Remove(path);
 }
 
+Status MarkHandedOver(FileSystem& fs, const std::string& data_path, const Intent& own) {
+  LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(data_path));
+  LZY_ASSIGN_OR_RETURN(const auto sidecar, LockSidecar(fs, path, nullptr, nullptr, /*timeout_seconds=*/0));
+  if (!sidecar->intent() || !SameWriter(*sidecar->intent(), own)) return Status::Ok();
+  return sidecar->MarkHandedOver();
+}
+
 // If the intent stayed under the old name, the file would look as if nobody wrote it. A sidecar that another writer relies
 // on is not replaced.
 Status FollowRename(FileSystem& fs, const Options& options, const std::string& from, const std::string& to,

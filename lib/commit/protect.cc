@@ -685,7 +685,9 @@ bool Protector::HasFirstBlock(const Capture& capture, const FileJob& job) {
 }
 
 Status Protector::CheckQuiet(std::uint32_t rank, const FileJob& job) const {
-  if (!request_.written_since || touched_.at(rank).whole() || !request_.written_since()) return Status::Ok();
+  if (touched_.at(rank).whole()) return Status::Ok();
+  const bool quiet = !(request_.written_since && request_.written_since()) && !IsEdited();
+  if (quiet) return Status::Ok();
   return ChangedMeanwhile(job.data->path());
 }
 

@@ -50,6 +50,10 @@ struct ProtectRequest {
   /// Such blocks would look like rot, so Protect returns kBusy. Called after everything was read, unless the whole file is
   /// touched. May be empty.
   std::function<bool()> written_since;
+  /// Layer only, for commits in the background: returns true if anybody changed the file (its member) since `touched` was
+  /// collected. Then no capture is used, and Protect returns kBusy unless the whole file is touched. On rank 0 for a shared
+  /// file; in a set, on each rank for its member. May be empty.
+  std::function<bool()> edited_since;
   Uuid departs_from{};
   std::uint64_t departs_from_generation = 0;
   /// Commit only if the owner, mode or ACL of a file differ from the last commit, and nothing else does: if a stamp differs

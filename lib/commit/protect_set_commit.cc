@@ -109,7 +109,7 @@ void FileSet::UseCapture() {
     const Sidecar* const now = member.file->sidecar.get();
     const bool another = now == nullptr || now->contents().superblock.uuid != request_.departs_from ||
                          now->generation() != request_.departs_from_generation;
-    if (another || facts_.at(rank).other_writer) return Status::Ok();
+    if (another || facts_.at(rank).other_writer || IsEdited()) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(capture->parameters(), {job.before.size}));
     (void)capture->Finish(layout);  // always true: this is the geometry of the capture
     if (!HasFirstBlock(*capture, job)) return Status::Ok();

@@ -398,6 +398,7 @@ class SharedFile : public Protector {
       const bool another = comm_.rank() == 0 && (now.uuid != request_.departs_from ||
                                                  now.generation != request_.departs_from_generation);
       if (capture == nullptr || another || !report_.kept_intents.empty()) return;
+      if (IsEdited()) return;
       const bool fits = capture->Finish(*layout_);
       // In a large file, lzy does not check this (docs/reference/limits.md).
       const bool doubted = fits && capture->IsSmall() && !HasFirstBlock(*capture, job_);

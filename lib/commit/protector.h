@@ -85,7 +85,10 @@ class Protector {
   /// header of a file by POSIX calls, so block 0 is read. With verify-writes, returns true without reading: a difference
   /// may be a fault, which verify-writes must find. Local.
   bool HasFirstBlock(const Capture& capture, const FileJob& job);
-  /// Returns kBusy if this process has written to member `rank` (0: the shared file) since the request was made. Local.
+  /// ProtectRequest::edited_since. Local.
+  bool IsEdited() const { return request_.edited_since && request_.edited_since(); }
+  /// Returns kBusy if this process has written to member `rank` (0: the shared file) since the request was made, or if the
+  /// file was edited since. Local.
   Status CheckQuiet(std::uint32_t rank, const FileJob& job) const;
   /// Sets the intent of the other writer in the new sidecar, so that this intent is set at all times.
   Status KeepOtherIntent(const FileView& file, Sidecar& fresh) const;

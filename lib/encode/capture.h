@@ -92,6 +92,11 @@ class Capture {
   /// are still kept for the comparison.
   void Distrust() noexcept;
 
+  /// Bytes of memory that it uses, of CaptureSetup::memory.
+  std::uint64_t Kept() const {
+    const std::lock_guard lock(mutex_);
+    return used_ + (setup_.hold - room_to_hold_);
+  }
   /// The end of the bytes that this process wrote in this epoch, without bytes that were cut off; 0 if there are none.
   /// kEverythingBehind if bytes behind byte `from` of the file were missed. Call it before Finish.
   std::uint64_t EndOfKnown(std::uint64_t from) const {

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "base/interval_set.h"
+#include "base/node.h"
 #include "base/printable.h"
 #include "dataset/seen_late.h"
 #include "judge/examine.h"
@@ -250,6 +251,23 @@ std::optional<std::uint32_t> FirstGap(const DatasetView& view) {
 }  // namespace
 
 // Without a commit, there is no geometry. An intent on such a file means that a program writes it for the first time.
+namespace {
+
+// Each rank sees its own machine, and rank 0 prints.
+void DescribeCommitUnderWay(const DatasetView& view, DatasetReport& report) {
+  const Intent self = IntentOfThisProcess();
+  for (const FileView& file : view.files()) {
+    if (!file.intent || (file.intent->flags & kIntentHandedOver) == 0) continue;
+    const bool elsewhere = file.intent->host != self.host;
+    if (!elsewhere && !RanAt(file.intent->pid, file.intent->wall_time_ns)) continue;
+    report.commit_under_way = fmt::format("{}:{}", Printable(file.intent->host), file.intent->pid);
+    report.commit_elsewhere = elsewhere;
+    return;
+  }
+}
+
+}  // namespace
+
 void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   const Superblock& sb = view.superblock;
   const std::optional<std::uint32_t> gap = FirstGap(view);
@@ -294,6 +312,7 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   report.gone = view.ref.kind == DatasetKind::kShared && !view.ensembles[0].files[0].present;
   report.warnings.insert(report.warnings.end(), view.warnings.begin(), view.warnings.end());
   report.needed_nodes = view.needed_nodes;
+  DescribeCommitUnderWay(view, report);
   report.bytes = view.data_bytes();
   if (sb.placement == ParityPlacement::kStriped) report.by_servers = {sb.unit, view.info.groups};
   for (const FileView& file : view.files()) {

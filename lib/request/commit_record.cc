@@ -34,6 +34,8 @@ std::string CommitRecord(const DatasetReport& report, std::optional<std::uint64_
       {"bytes_differing", differing},
       {"root", report.root.Hex()},
   };
+  if (report.seconds_blocked) line["seconds_blocked"] = *report.seconds_blocked;
+  if (report.seconds_background) line["seconds_background"] = *report.seconds_background;
   if (uncompared) line["bytes_not_compared"] = *uncompared;
   // Paths may contain any bytes. Those that are not UTF-8 must not throw.
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

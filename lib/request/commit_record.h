@@ -13,9 +13,9 @@
 
 namespace lzy {
 
-/// One JSON object and a line feed. Bytes of the path that are not UTF-8 are replaced. `uncompared`: number of bytes that
-/// option verify-writes could not compare; nullopt without this option. `differing`: number of bytes that differ from what the
-/// program wrote (Doubts in commit/protect.h).
+/// One JSON object and a line feed. `report.seconds_blocked` and `seconds_background` are left out if they are not known. Bytes of
+/// the path that are not UTF-8 are replaced. `uncompared`: number of bytes that option verify-writes could not compare; nullopt
+/// without this option. `differing`: number of bytes that differ from what the program wrote (Doubts in commit/protect.h).
 std::string CommitRecord(const DatasetReport& report, std::optional<std::uint64_t> uncompared = std::nullopt,
                          std::uint64_t differing = 0);
 /// Whether lines can be appended to `file`, which is not made for that. kInvalidArgument says why not.

@@ -170,6 +170,14 @@ const Row kTable[] = {
     {{"set", "PATTERNS", "patterns of file sets (name.%r), ':'-separated",
       "patterns separated by ':', each with %r or %0<width>r for the rank"},
      kList<&Options::set>},
+    {{"commit", "WHEN", "when sync and close return: wait until the file is protected, or commit in the background (default wait)",
+      "wait or background", "wait background"},
+     {[](Options& o, const std::string& v) {
+        if (v != "wait" && v != "background") return false;
+        o.background = v == "background";
+        return true;
+      },
+      [](const Options& o) { return std::string(o.background ? "background" : "wait"); }}},
     {{"drain", "FROM=TO", "after each commit, copy members of FROM (local/%r/state) to TO (pfs/state.%r) in the background",
       "pairs FROM=TO of patterns, separated by ':', each with %r or %0<width>r for the rank"},
      kList<&Options::drain>},

@@ -38,6 +38,7 @@ struct Options {
   /// geometry does not follow from stripes.
   std::optional<ServerGeometry> by_servers;
   std::vector<std::string> set;
+  bool background = false;  ///< commit=background: sync and close of a program return before their commit has ended
   std::vector<std::string> drain;  ///< "FROM=TO": see DrainPatterns
   std::vector<std::string> include;
   std::vector<std::string> exclude;

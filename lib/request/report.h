@@ -196,6 +196,10 @@ struct DatasetReport {
   std::optional<StripeNote> stripes;  ///< filled in by Info, if the file system reports stripes
   std::optional<ServerGeometry> by_servers;  ///< geometry of a file whose geometry follows from stripes
   bool met_commit = false;            ///< another process committed during the call, so the damage found may not exist any more
+  /// A process that has closed the file, and whose commit of it is under way in the background: "HOST:PID". Only if that
+  /// process runs, or if it is on another machine (`commit_elsewhere`), so that this cannot be told.
+  std::string commit_under_way;
+  bool commit_elsewhere = false;
   bool in_epoch = false;              ///< Info: a program has a file open for writing (the sidecar has its intent)
   /// Restore, if nodes have disks of their own: members that existed on no node, and the nodes that have them now.
   std::vector<GroupMap::Device> placed;
@@ -231,12 +235,15 @@ struct DatasetReport {
   /// Protect with own_intents: intents of other writers, which stay set; by rank of the member (0: shared file).
   std::map<std::uint32_t, Intent> kept_intents;
   Phases phases;
+  /// Layer only, for the record of a commit; not sent to other ranks: how long sync or close took beyond the real call, and
+  /// how long the commit took after that (0 with commit=wait).
+  std::optional<double> seconds_blocked, seconds_background;
   /// Not ok: the operation failed (bad options, I/O, no sidecar, ...). `state` is what was known before the failure.
   Status status;
 
   LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
              sidecar_bytes, unsealed, key, uuid, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, another,
-             holds_another, gone, warnings, map, stripes, by_servers, met_commit, in_epoch, placed, not_visible, needed_nodes, from_replica, portion, stamps, left_for_later, skipped, bytes_read, bytes_captured,
+             holds_another, gone, warnings, map, stripes, by_servers, met_commit, commit_under_way, commit_elsewhere, in_epoch, placed, not_visible, needed_nodes, from_replica, portion, stamps, left_for_later, skipped, bytes_read, bytes_captured,
              bytes_encoded, parity_compared, captures_count, committed, planned, removed, repair_first, kept_intents, phases, status)
 };
 

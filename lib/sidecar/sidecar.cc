@@ -398,6 +398,15 @@ Status Sidecar::RepairTorn() {
   return torn_ ? CompletePrepared() : Status::Ok();
 }
 
+// Only the last page is written. Whatever happens to it, the first one still has the intent.
+Status Sidecar::MarkHandedOver() {
+  if (!intent_ || fresh_) return Status::Ok();
+  intent_->flags |= kIntentHandedOver;
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
+  constexpr std::uint32_t kPage = kIntentPages - 1;
+  return file_->WriteAt(at + kPage * kIntentPageSize, EncodeIntent(*intent_, kPage));
+}
+
 Status Sidecar::ClearIntent() {
   LZY_RETURN_IF_ERROR(RepairTorn());
   return PutIntent(std::nullopt);

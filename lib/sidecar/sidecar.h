@@ -155,6 +155,9 @@ class Sidecar {
   /// writer that must stay set; this function sets its uuid and generation. Replaces the present intent. If the sidecar was
   /// created and not written yet, the intent is kept and written with the rest. After an error, the old intent stays.
   Status SetIntent(Intent intent);
+  /// Adds kIntentHandedOver to the intent that is set. Only readers that describe it need this, so it is not made durable.
+  /// Precondition: the sidecar is locked.
+  Status MarkHandedOver();
   /// Clears the intent durably. Call it only if nothing was changed, or if all changes were undone.
   Status ClearIntent();
 

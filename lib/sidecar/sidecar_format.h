@@ -250,6 +250,8 @@ inline constexpr std::uint32_t kIntentWholeFile = 1;
 inline constexpr std::uint32_t kIntentRepair = 2;
 inline constexpr std::uint32_t kIntentDecided = 4;  ///< not an intent: the commit of this generation and wall time was decided
 
+inline constexpr std::uint32_t kIntentHandedOver = 8;  ///< the program writes no more: only its commit is under way
+
 /// Bytes [offset, offset + length) of the data file.
 struct ByteRange {
   std::uint64_t offset = 0;

@@ -2,11 +2,13 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <string_view>
 
 #include "fmt/format.h"
+#include "transport/beside.h"
 #include "transport/task.h"
 
 namespace lzy {
@@ -38,6 +40,7 @@ Status CopyComm(MPI_Comm comm, MPI_Comm& copy) {
 void Patience::Wait(int spins) {
   constexpr int kYields = 5000;
   constexpr std::timespec kNap = {0, 50'000};
+  if (BesideProgram::Here()) return WaitBeside();
   if (waits_ < spins + kYields) ++waits_;
   if (waits_ <= spins) return;
   if (waits_ < spins + kYields) {
@@ -47,9 +50,26 @@ void Patience::Wait(int spins) {
   }
 }
 
+// A test of MPI takes a lock that the program's own calls need, so there are few of them.
+void Patience::WaitBeside() {
+  constexpr int kSpinsBeside = 20;
+  constexpr int kFirstNap = 20'000;      // nanoseconds
+  constexpr int kLongestNap = 2'000'000;
+  BesideProgram::StopIfEnding();
+  if (waits_ < kSpinsBeside) {
+    ++waits_;
+    sched_yield();
+    return;
+  }
+  nap_ns_ = nap_ns_ == 0 ? kFirstNap : std::min(nap_ns_ + nap_ns_ / 4, kLongestNap);
+  const std::timespec nap = {0, nap_ns_};
+  nanosleep(&nap, nullptr);
+}
+
 // The first test comes before any waiting, so a request that is done costs one MPI_Test. Help costs little if no task
 // waits.
 Status AwaitMpi(MPI_Request& request, const char* call) {
+  BesideProgram::StopIfEnding();
   for (Patience patience;; patience.Wait()) {
     int done = 0;
     const int error = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);

@@ -21,7 +21,8 @@ Status CopyComm(MPI_Comm comm, MPI_Comm& copy);
 
 /// Waits between two tests of a condition. The first calls return at once, later ones yield the processor (sched_yield),
 /// and after some milliseconds they sleep 50 us at a time. Results often come before another process could run; a long
-/// operation should not be disturbed. Use one object for one wait.
+/// operation should not be disturbed. A thread beside the program (transport/beside.h) sleeps almost from the beginning,
+/// longer each time, up to 2 ms. Use one object for one wait.
 class Patience {
  public:
   static constexpr int kSpins = 100;
@@ -29,7 +30,10 @@ class Patience {
   void Wait(int spins = kSpins);
 
  private:
+  void WaitBeside();
+
   int waits_ = 0;  // calls so far, up to those after which it sleeps
+  int nap_ns_ = 0;  // the last nap of a thread beside the program
 };
 
 /// Waits until `request` is done. `call` is the name of the call that made it, for errors. Yields the processor while

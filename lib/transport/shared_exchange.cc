@@ -25,6 +25,7 @@
 #include "base/node.h"
 #include "comm/records.h"
 #include "fmt/format.h"
+#include "transport/beside.h"
 
 namespace lzy {
 
@@ -200,6 +201,7 @@ void SharedExchange::Await(std::uint32_t round, std::size_t rank) {
     post.sleepers.fetch_sub(1);
     if (!before(post.round.load())) return;
     idle_();
+    BesideProgram::StopIfEnding();
   }
 }
 

@@ -13,17 +13,24 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <cstddef>
+#include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "hooks/background/background.h"
+#include "hooks/calls/committing.h"
 #include "hooks/calls/open.h"
 #include "hooks/contract/guarded.h"
-#include "hooks/epochs/commit.h"
 #include "hooks/epochs/file_epoch.h"
 #include "hooks/files/pointers.h"
 #include "hooks/files/registry.h"
 #include "hooks/files/settings.h"
+#include "hooks/files/thread_level.h"
 #include "hooks/reports/messages.h"
 #include "hooks/reports/mpi_error.h"
 #include "hooks/sets/sets.h"
@@ -196,27 +203,18 @@ void AfterWrite(OpenFile& file, const DataCall& call, const Before& before, int 
 /// With on-error=fail, a failed commit is an error of the call. Otherwise, and if the call itself failed, the code of the
 /// call is returned.
 int CodeAfterCommit(const OpenFile& file, int code, const Status& commit) {
-  return code == MPI_SUCCESS && !commit.ok() && file.options.fail_on_error ? MPI_ERR_IO : code;
-}
-
-// The work of sync and close after the real call. The ranks of a shared file commit together, collective over its
-// communicator. Members of a set commit with their set: the ranks meet first (sets/rendezvous.h), because these calls are
-// local in MPI.
-Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
-  if (!file.set && file.failed.ok()) return CommitShared(file, moment, data_safe);
-  Sets* const sets = file.set ? Sets::Get() : nullptr;
-  const bool is_due = moment == Moment::kClose || file.options.set_sync;
-  if (sets != nullptr && is_due) return sets->Commit(file, moment, data_safe);
-  if (moment == Moment::kClose) Registry::Get().Leave(file);
-  // A set is not committed at a sync without set-sync, nor during MPI_Finalize: its data stay at risk.
-  return file.set ? Status::Ok() : file.failed;
+  if (code != MPI_SUCCESS || !file.options.fail_on_error) return code;
+  // A commit in the background has no call that could return its error, so the next call does.
+  const bool earlier = Background::Get().TakeFailure();
+  return !commit.ok() || earlier ? MPI_ERR_IO : code;
 }
 
 // From here on the ranks can communicate, so sets can be declared and healed. Collective over MPI_COMM_WORLD.
-int StartMpi(RealCall real) {
+int StartMpi(const Starting& start) {
   Usage::StartClock();
   ServeNetworkInFinalize();
-  const int code = real();
+  const char* const when = std::getenv("LZY_COMMIT");
+  const int code = StartWithLevel(start, /*raise=*/when != nullptr && std::string_view(when) == "background");
   if (code == MPI_SUCCESS) {
     Guarded("MPI_Init", [] {
       Sets::Start();
@@ -226,13 +224,26 @@ int StartMpi(RealCall real) {
   return code;
 }
 
+// The program must not see that the layer asked for more.
+int QueryThread(RealCall real, int* provided) {
+  const int code = real();
+  if (code == MPI_SUCCESS && provided != nullptr) *provided = LevelOfProgram(*provided);
+  return code;
+}
+
+bool IsFirstOfWorld() {
+  int rank = 0;
+  return PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS || rank == 0;
+}
+
 // The delete callback of an attribute on MPI_COMM_SELF would run later than this, after the callbacks in which libraries
 // (HDF5) close their files. But it could only be set at an open, and a rank without one would miss the last meeting of the
 // sets. A close after this still commits a shared file; a member of a set then stays at risk.
 int Finalize(RealCall real) {
+  Guarded("MPI_Finalize", [] { Background::Get().Finish(IsFirstOfWorld()); });
   Guarded("MPI_Finalize", [] { Sets::Finish(); });
-  const int code = real();
-  Guarded("MPI_Finalize", [] {
+  int code = real();
+  Guarded("MPI_Finalize", [&] {
     for (const auto& file : Registry::Get().TakeAll()) {
       if (file->reads_only || !file->Leads()) continue;
       if (file->touched.empty()) {
@@ -244,6 +255,7 @@ int Finalize(RealCall real) {
           fmt::format("{}: not closed before MPI_Finalize; it stays at risk until the next commit", file->path));
     }
     Usage::PrintAll();
+    if (code == MPI_SUCCESS && Background::Get().TakeFailure()) code = MPI_ERR_IO;
   });
   return code;
 }
@@ -263,6 +275,7 @@ int Sync(RealCall real, Word fh) {
   const auto file = FindTracked(fh);
   if (!file || file->reads_only) return real();
   UsageTimer timer(file->usage.get());
+  AwaitCommitsOf(*file);
   int code = timer.Call(real);
   Guarded("MPI_File_sync", [&] {
     {
@@ -270,7 +283,7 @@ int Sync(RealCall real, Word fh) {
       file->own_pointer.reset();
       file->own_pointer_wanders = false;  // all calls under way must be complete now
     }
-    const int with_commit = CodeAfterCommit(*file, code, CommitAt(*file, Moment::kSync, code == MPI_SUCCESS));
+    const int with_commit = CodeAfterCommit(*file, code, CommitOrHandOver(file, Moment::kSync, code == MPI_SUCCESS));
     if (with_commit != code) {
       code = with_commit;
       PMPI_File_call_errhandler(As<MPI_File>(fh), code);  // as for any error of this call; the default handler returns the code
@@ -299,7 +312,7 @@ int Close(RealCall real, Word* fh) {
   UsageTimer timer(usage.get());
   int code = timer.Call(real);
   // The handle is gone, and with it the error handler for a failed commit. So only the code reports it.
-  Guarded("MPI_File_close", [&] { code = CodeAfterCommit(*file, code, CommitAt(*file, Moment::kClose, true)); });
+  Guarded("MPI_File_close", [&] { code = CodeAfterCommit(*file, code, CommitOrHandOver(file, Moment::kClose, true)); });
   Guarded("MPI_File_close", [&] { file.reset(); });
   return code;
 }
@@ -326,6 +339,7 @@ int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word 
 /// result of the real call does not matter: a failed call may have changed the size.
 int ChangeSize(RealCall real, Word fh, std::int64_t size, bool adds) {
   const auto file = FindTracked(fh);
+  if (file && !file->reads_only) AwaitCommitsOf(*file);
   if (file && file->failed.ok() && !file->reads_only && size >= 0) {
     Guarded("MPI_File_set_size", [&] {
       const auto stat = PosixFileSystem().Stat(file->path);
@@ -427,6 +441,7 @@ int TrackedWrite(RealCall real, const DataCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file || !file->failed.ok() || file->reads_only) return real();
   UsageTimer timer(file->usage.get());
+  AwaitCommitsOf(*file);
   MPI_Status own{};
   if (call.done == Done::kAtReturn) WantStatus(call.status, own);
   WriteUnderWay under_way(*file, call.place);
@@ -462,6 +477,7 @@ int TrackedRead(RealCall real, const DataCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file) return real();
   if (call.done == Done::kUntold) LetPointerWander(*file);
+  AwaitCommitsOf(*file);  // checks of ordered reads use its communicator
   if (file->check) return ReadChecked(real, call, file);
   // The new position depends on how much data the file had.
   if (call.place == Place::kOwnPointer) LoseOwnPosition(*file);
@@ -486,6 +502,7 @@ int ReadEnd(RealCall real, Word fh, void** status) {
 
 constinit const Layer kLayer = {
     .Init = StartMpi,
+    .QueryThread = QueryThread,
     .Finalize = Finalize,
     .SessionFinalize = SessionFinalize,
     .Open = Open,
@@ -504,6 +521,7 @@ constinit const Layer kLayer = {
     .ReadEnd = ReadEnd,
     .Complete = Complete,
     .ErrorClass = ErrorClass,
+    .AwaitCommits = AwaitCommits,
     .tracked_files = &tracked_files,
     .checked_files = &checked_files,
     .pending_requests = &pending_requests,

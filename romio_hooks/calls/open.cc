@@ -18,6 +18,8 @@
 
 #include "base/status.h"
 #include "comm/records.h"
+#include "hooks/background/background.h"
+#include "hooks/calls/committing.h"
 #include "hooks/contract/guarded.h"
 #include "hooks/disk/page_cache.h"
 #include "hooks/disk/selection.h"
@@ -213,6 +215,7 @@ void OpenedAlone(Candidate candidate, int mode, Word handle) {
   if (file->options.summary && !file->set) file->usage = Usage::Of(file->path);
   if (file->options.summary && file->set && Sets::Get()->rank() == 0) file->usage = Usage::Of(file->set->pattern);
   Registry::Get().Insert(handle, file, candidate.stat.file_system, candidate.stat.inode);
+  DecideBackground(*file);
   if (!file->failed.ok()) return;  // sync and close report it
   file->failed = BeginFirstEpoch(*file);
   if (file->failed.ok()) return;
@@ -303,6 +306,7 @@ void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, int mod
     if (Registry::Get().Take(handle)) Registry::Get().Leave(*file);
     return;
   }
+  DecideBackground(*file);
   // The rank that writes first begins the epoch. The others must recognise its intent as one of this program.
   if (file->options.verify_reads) (void)MeetProcesses(*file);
 }
@@ -439,6 +443,11 @@ void ForgetDeleted(const std::string& path) {
 int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh) {
   if (inside_open) return real();
   Usage::StartClock();
+  // The program may be about to overwrite its only committed checkpoint, while the commit of the next one is under way.
+  const bool changes = (mode & MPI_MODE_RDONLY) == 0 || (mode & MPI_MODE_DELETE_ON_CLOSE) != 0;
+  if (name != nullptr && changes) {
+    Guarded("MPI_File_open", [&] { Background::Get().AwaitBeforeOpen(PathOfName(PosixFileSystem(), name)); });
+  }
   inside_open = true;
   const int code = [&] {
     // An error handler written in C++ may throw through MPI.
@@ -472,6 +481,8 @@ void AfterCloseOfDoomed(const std::string& path) {
 int Delete(RealCall real, const char* name, Word) {
   if (name == nullptr) return real();
   std::string path;
+  // The same as for an open: the next checkpoint must be committed before this one is gone.
+  Guarded("MPI_File_delete", [&] { Background::Get().AwaitAll(); });
   Guarded("MPI_File_delete", [&] { path = PathToDelete(name); });
   const int code = real();
   if (code == MPI_SUCCESS && !path.empty()) Guarded("MPI_File_delete", [&] { ForgetDeleted(path); });

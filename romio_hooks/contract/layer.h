@@ -7,6 +7,7 @@
 // liblzy_mpiio-<SONAME>.so, from its own directory. If there is none, every call passes through unchanged.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -53,6 +54,16 @@ struct DataCall {
   const void* request;  ///< kByRequest, kUntold: the MPI_Request that the call sets
 };
 
+/// A program's MPI_Init or MPI_Init_thread.
+struct Starting {
+  RealCall real;             ///< the program's own call
+  RealCall with_level;       ///< MPI_Init_thread with the level `*level` instead; sets `*got`
+  int* level;
+  const int* got;
+  const int* required;       ///< the level that the program asked for; null: it called MPI_Init
+  int* provided;             ///< where the program gets its level; null: it called MPI_Init
+};
+
 /// The requests to which the `statuses` of a completing call belong.
 enum class Outcome {
   kOnly,     ///< the only request
@@ -74,11 +85,13 @@ struct Completion {
 };
 
 /// The hooks. Every hook calls `real` exactly once and returns its code unchanged, with these exceptions. With
-/// on-error=fail, Sync and Close return MPI_ERR_IO if the commit failed. With verify-reads, Read, ReadEnd and Complete
+/// on-error=fail, Sync, Close and Finalize return MPI_ERR_IO if a commit failed. With commit=background, Init asks MPI for
+/// a higher thread level, and QueryThread answers with the level that the program asked for. With verify-reads, Read, ReadEnd and Complete
 /// correct the data that were read, and fail if they cannot. ErrorClass knows the layer's own errors. GetInfo adds the
 /// layer's hints. No hook throws. Handles belong to the program's MPI.
 struct Layer {
-  int (*Init)(RealCall real);
+  int (*Init)(const Starting& start);
+  int (*QueryThread)(RealCall real, int* provided);
   int (*Finalize)(RealCall real);
   int (*SessionFinalize)(RealCall real, void* session);
   int (*Open)(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh);
@@ -99,6 +112,9 @@ struct Layer {
   int (*ReadEnd)(RealCall real, Word fh, void** status);
   int (*Complete)(RealCall real, const Completion& call);
   int (*ErrorClass)(RealCall real, int code, int* error_class);
+  /// Waits until commits in the background have ended: that of the file `path`, or all if it is null, for at most
+  /// `seconds` (negative: without a limit). Returns a CommitWait; `why` gets the message of a failure, cut to fit.
+  int (*AwaitCommits)(const char* path, double seconds, char* why, std::size_t why_size);
   /// Number of tracked open files. While it is 0, a read or a write costs one look at this number.
   const std::atomic<int>* tracked_files;
   /// Number of these files with checked reads.
@@ -107,8 +123,11 @@ struct Layer {
   const std::atomic<int>* pending_requests;
 };
 
+/// What AwaitCommits returns. liblzy.so knows these numbers, too (lib/capi).
+enum class CommitWait : int { kDone = 0, kFailed = 1, kStillUnderWay = 2 };
+
 /// If the numbers of both halves agree, they are of one build. Increase it whenever anything above changes.
-inline constexpr std::uint32_t kLayerInterface = 6;
+inline constexpr std::uint32_t kLayerInterface = 7;
 
 /// The only symbol of the loaded half. `mpi` is the version string of the program's MPI. Returns nullptr if this half does
 /// not fit that MPI, with the reason in `refusal`.

@@ -32,6 +32,13 @@ void CoverAll(Attempt& attempt, int ranks) {
 
 }  // namespace
 
+void NoteTimes(const OpenFile& file, DatasetReport& report) {
+  const auto seconds = [](CommitTimes::Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+  const double since = seconds(CommitTimes::Clock::now() - file.times.begun);
+  report.seconds_blocked = file.times.handed_over ? seconds(*file.times.handed_over) : since;
+  report.seconds_background = file.times.handed_over ? since : 0;
+}
+
 DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Status& prepared) {
   const auto start = Clock::now();
   const milliseconds patience = std::chrono::seconds(attempt.options.timeout_seconds);
@@ -88,6 +95,7 @@ Union Unite(OpenFile& file, std::vector<EpochPart> parts) {
   MeetFamily(file, parts);
   Union sum;
   sum.own = OwnIntents(parts);
+  std::optional<FileTime> seen;
   for (const EpochPart& part : parts) {
     sum.data_safe &= part.data_safe;
     sum.any_elsewhere |= part.open_elsewhere;
@@ -96,6 +104,14 @@ Union Unite(OpenFile& file, std::vector<EpochPart> parts) {
     sum.cover_all |= part.cover_all;
     sum.capture_counts &= part.capture_counts;
     sum.written_until_ns = std::max(sum.written_until_ns, part.written_until_ns);
+    // In the background: each rank saw the file when it handed the commit over. If one saw another time than the others,
+    // somebody else may have changed it in between.
+    if (part.handed_over) {
+      const bool differs = seen && *seen != *part.handed_over;
+      sum.cover_all |= differs;
+      sum.capture_counts &= !differs;
+      seen = part.handed_over;
+    }
     if (part.touched.whole()) sum.touched.AddWhole();
     for (const Interval& interval : part.touched.intervals()) sum.touched.Add(interval);
   }
@@ -121,7 +137,25 @@ void FollowMove(const OpenFile& file, const std::string& to, const std::vector<I
   if (!status.ok()) Say(file.options, Options::Log::kInfo, fmt::format("{}: {}", file.path, status.message()));
 }
 
-Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
+/// The file may be renamed in the middle of a commit in the background. True if it was, and `sum` has its new path: then try
+/// again. Collective.
+Result<bool> FollowRenameNow(OpenFile& file, Union& sum) {
+  EpochPart now;
+  const Status looked = NoThrow([&] {
+    if (file.Leads()) LookAtDisk(file, now);
+  });
+  const bool moved = looked.ok() && file.Leads() && now.presence == EpochPart::Presence::kMoved;
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, file.comm->AllReduceMax(moved));
+  if (any == 0) return false;
+  LZY_RETURN_IF_ERROR(BroadcastRecord(*file.comm, now));
+  sum.lead.presence = now.presence;
+  sum.lead.path = now.path;
+  sum.lead.size = std::max(sum.lead.size, now.size);
+  sum.cover_all = true;
+  return true;
+}
+
+Status CommitUnionOnce(OpenFile& file, Moment moment, Union& sum) {
   Attempt attempt;
   const Status prepared = NoThrow([&] {
     if (file.Leads() && sum.lead.presence == EpochPart::Presence::kMoved) FollowMove(file, sum.lead.path, sum.own);
@@ -132,7 +166,7 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
     IntervalSet& touched = (*attempt.request.touched)[0] = sum.touched;
     if (sum.cover_all) touched.AddWhole();
     touched.Clip(sum.lead.size);
-    attempt.request.own_intents = std::move(sum.own);
+    attempt.request.own_intents = sum.own;
     if (sum.capture_counts && !sum.met_others && !sum.any_elsewhere) attempt.request.capture = sum.capture.get();
     attempt.request.written_until_ns = sum.written_until_ns;
     attempt.request.doubts = &file.doubts;
@@ -152,6 +186,17 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
   return Status::Ok();
 }
 
+Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
+  constexpr int kMostRenames = 5;
+  Status status = CommitUnionOnce(file, moment, sum);
+  for (int renames = 0; status.code() == Code::kNotFound && renames < kMostRenames; ++renames) {
+    const auto moved = FollowRenameNow(file, sum);
+    if (!moved.ok() || !*moved) break;
+    status = CommitUnionOnce(file, moment, sum);
+  }
+  return status;
+}
+
 /// Option verify-writes. The commit stays valid, whatever is found; the result only decides the program's error code.
 /// Collective.
 Status CheckWrites(OpenFile& file, const Union& sum) {
@@ -161,6 +206,7 @@ Status CheckWrites(OpenFile& file, const Union& sum) {
     again.touched.Add(again.lead.resized);
     // kClose: nobody else syncs the rewritten bytes.
     LZY_RETURN_IF_ERROR(CommitUnion(file, Moment::kClose, again));
+    NoteTimes(file, again.report);
     if (file.Leads()) ReportCommit(file.options, again.report);
     return again.written.generation;
   };
@@ -186,6 +232,12 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
   if (sum.lead.presence == EpochPart::Presence::kGone) {
     // The file was deleted while it was open, by MPI_File_delete or without MPI: nothing is left to protect. If another
     // file has its name now, the writes to the deleted file do not put it at risk.
+    if (file.Leads() && IsMovedAway(file)) {
+      Say(file.options, Options::Log::kWarn,
+          fmt::format("{}: moved to where this process does not see it before its commit in the background: it is not protected. "
+                      "Type for its new path: lzy-protect PATH",
+                      file.path));
+    }
     if (file.Leads() && PosixFileSystem().Stat(file.path, /*follow=*/false).ok()) {
       TakeIntentBack(file);
     } else if (file.Leads()) {
@@ -222,6 +274,8 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
     if (file.Leads()) ReportFailure(file.options, file.path, status);
     return status;
   }
+  NoteTimes(file, sum.report);
+  file.handed_over.reset();  // from here on, the commit says what the file is
   if (file.options.verify_writes) return CheckWrites(file, sum);
   if (file.Leads()) ReportCommit(file.options, sum.report, std::nullopt, file.doubts.bytes);
   // Only if the commit used the capture. The attempt that succeeded may have ignored it, because something else changed the

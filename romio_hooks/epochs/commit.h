@@ -29,6 +29,9 @@ struct Attempt {
 /// timeout has passed. Collective; the same status on all ranks.
 DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Status& prepared);
 
+/// Puts the times of the commit of `file` so far into its report.
+void NoteTimes(const OpenFile& file, DatasetReport& report);
+
 /// Commits a shared file. If `moment` is kClose, the real close has returned. `data_safe`: this rank's own sync succeeded.
 /// Writes messages for the user on stderr. Collective over the file's communicator, the same Status on all its ranks.
 Status CommitShared(OpenFile& file, Moment moment, bool data_safe);

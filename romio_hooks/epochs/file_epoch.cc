@@ -1,8 +1,16 @@
 #include "hooks/epochs/file_epoch.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <climits>
+#include <thread>
 #include <utility>
 
 #include "comm/records.h"
@@ -75,6 +83,18 @@ std::optional<std::string> NewName(const std::string& path, const DiskFile& disk
   return std::nullopt;
 }
 
+/// The path of the file that `place` has open, if it is still the file of `disk`.
+std::optional<std::string> PathOfPlace(const Descriptor& place, const DiskFile& disk) {
+  std::array<char, PATH_MAX> path{};
+  const std::string link = fmt::format("/proc/self/fd/{}", place.get());
+  const ssize_t length = readlink(link.c_str(), path.data(), path.size());
+  if (length <= 0 || static_cast<std::size_t>(length) >= path.size()) return std::nullopt;
+  std::string found(path.data(), static_cast<std::size_t>(length));
+  const auto stat = PosixFileSystem().Stat(found, /*follow=*/false);
+  if (!stat.ok() || stat->inode != disk.inode || stat->file_system != disk.file_system) return std::nullopt;
+  return found;
+}
+
 /// The present path of the file; nullopt if it has none in its directory. Returns `path` if the inode of the file is not
 /// known.
 std::optional<std::string> NameNow(const OpenFile& file) {
@@ -82,6 +102,9 @@ std::optional<std::string> NameNow(const OpenFile& file) {
   if (disk.inode == 0) return file.path;
   const auto stat = PosixFileSystem().Stat(file.path);
   if (stat.ok() && stat->inode == disk.inode && stat->file_system == disk.file_system) return file.path;
+  if (file.place) {
+    if (auto path = PathOfPlace(*file.place, disk)) return path;
+  }
   return NewName(file.path, disk);
 }
 
@@ -91,6 +114,8 @@ bool WasResized(const IntervalSet& touched, std::uint64_t size) {
   const auto& intervals = touched.intervals();
   return !intervals.empty() && intervals.back().end == kEverythingBehind && intervals.back().begin <= size;
 }
+
+}  // namespace
 
 void LookAtDisk(OpenFile& file, EpochPart& part) {
   const auto name = NameNow(file);
@@ -106,21 +131,21 @@ void LookAtDisk(OpenFile& file, EpochPart& part) {
   }
   const std::lock_guard lock(file.epoch_mutex);
   part.size = std::max(stat->size, file.epoch.size);
+  // Somebody changed the file after the program had handed its commit over.
+  const bool edited = file.handed_over && *file.handed_over != FileTime{stat->size, stat->mtime_ns};
   if (stat->size != file.epoch.size) {
     // A rank changed the size, or a write went beyond the old end.
     part.resized = {file.BeginOfChange(std::min(stat->size, file.epoch.size)), part.size};
   }
   // The file was truncated without MPI during the epoch. It may have been shorter than it is now.
   const bool truncated = stat->size < file.epoch.size && !WasResized(part.touched, stat->size);
-  part.cover_all |= truncated;
+  part.cover_all |= truncated || edited;
   // Another program committed the file: it has the file open, and may have written anything (docs/design/commit.md "Several
   // independent writers").
   part.met_commit = part.presence == EpochPart::Presence::kThere && VersionOf(file.path) != file.epoch.version;
   part.cover_all |= part.met_commit;
-  part.capture_counts &= !truncated && !part.met_commit;
+  part.capture_counts &= !truncated && !edited && !part.met_commit;
 }
-
-}  // namespace
 
 // ------------------------------------------------------------------------------------------------------ Begin and end
 
@@ -272,6 +297,7 @@ EpochPart TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std
   part.data_safe = data_safe;
   part.path = file.path;
   part.process = IntentOfThisProcess();
+  part.handed_over = file.handed_over;
   part.open_elsewhere = moment == Moment::kClose ? Registry::Get().Leave(file) : Registry::Get().IsOpenElsewhere(file);
   {
     const std::lock_guard lock(file.mutex);
@@ -298,11 +324,57 @@ EpochPart TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std
   return part;
 }
 
+std::optional<FileTime> TimeAtHandOver(const OpenFile& file) {
+  constexpr std::int64_t kMillisecond = 1'000'000;
+  // If the time is further ahead, another clock sets it.
+  const std::int64_t limit = std::max(100 * kMillisecond, 4 * CoarseGranularityNs());
+  const auto opened = PosixFileSystem().Open(file.path, OpenMode::kRead);
+  auto stat = opened.ok() ? (*opened)->Stat() : PosixFileSystem().Stat(file.path);
+  const bool never_racy = opened.ok() && (*opened)->StampsEveryChange();
+  for (std::int64_t waited = 0; stat.ok() && !never_racy && waited < limit; waited += kMillisecond) {
+    const std::int64_t ahead = stat->mtime_ns - CoarseNowNs();
+    if (ahead < 0 || ahead > limit) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    stat = PosixFileSystem().Stat(file.path);
+  }
+  if (!stat.ok()) return std::nullopt;
+  return FileTime{stat->size, stat->mtime_ns};
+}
+
+std::shared_ptr<const Descriptor> PlaceAtHandOver(const OpenFile& file) {
+  constexpr long kNfs = 0x6969;
+  auto place = std::make_shared<const Descriptor>(open(file.path.c_str(), O_PATH | O_CLOEXEC | O_NOFOLLOW));
+  struct statfs system {};
+  if (!place->valid() || fstatfs(place->get(), &system) != 0 || system.f_type == kNfs) return nullptr;
+  return place;
+}
+
+void MarkCommitUnderWay(OpenFile& file) {
+  if (!file.disk->epoch_open.load()) return;
+  std::optional<Intent> own;
+  {
+    const std::lock_guard lock(file.disk->mutex);
+    if (file.disk->start) own = MarkOf(file.disk->start->intent);
+  }
+  if (own) (void)MarkHandedOver(PosixFileSystem(), file.path, *own);  // only words depend on it
+}
+
+bool IsMovedAway(const OpenFile& file) {
+  struct stat now {};
+  return file.place && fstat(file.place->get(), &now) == 0 && now.st_nlink > 0;
+}
+
 void FillFromEpoch(OpenFile& file, ProtectRequest& request) {
   if (SeveralThreads()) {
     request.written_since = [&file] {
       const std::lock_guard lock(file.mutex);
       return file.writes_under_way > 0 || !file.touched.empty();
+    };
+  }
+  if (file.handed_over && file.Leads()) {
+    request.edited_since = [&file] {
+      const auto now = PosixFileSystem().Stat(file.path);
+      return !now.ok() || *file.handed_over != FileTime{now->size, now->mtime_ns};
     };
   }
   const std::lock_guard lock(file.epoch_mutex);

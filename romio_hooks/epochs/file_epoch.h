@@ -39,6 +39,17 @@ void EnsureEpoch(OpenFile& file);
 /// write of an epoch; before other writes it does nothing.
 void CompareSizes(OpenFile& file);
 
+/// Call it when a commit is handed over, after the real call. Returns size and time of the file such that every later change of
+/// it, however soon, gives it another time: waits for the next tick of the clock, some milliseconds, where the kernel does
+/// not give each change a time of its own. nullopt if the file is not there.
+std::optional<FileTime> TimeAtHandOver(const OpenFile& file);
+/// A descriptor for OpenFile::place; null on NFS, where it could keep a file of the program from being removed.
+std::shared_ptr<const Descriptor> PlaceAtHandOver(const OpenFile& file);
+/// In the background, before the commit: tools that find the intent of this process say that its commit is under way.
+void MarkCommitUnderWay(OpenFile& file);
+/// True if the file was moved to where this process does not see it: it has no path any more, but is not deleted.
+bool IsMovedAway(const OpenFile& file);
+
 /// The contribution of one rank to a commit. The default value is that of a rank without a contribution. Ranks exchange
 /// their parts, so all ranks derive the same commit from them.
 struct EpochPart {
@@ -57,12 +68,13 @@ struct EpochPart {
   /// As in EpochStart, for the last epoch that this process began; both reduced by MarkOf.
   std::optional<Intent> intent, before;
   Intent process;  ///< describes this process as its intents do
+  std::optional<FileTime> handed_over;  ///< OpenFile::handed_over
   std::shared_ptr<Capture> capture;  ///< not sent to other ranks
   std::int64_t written_until_ns = 0;  ///< OpenFile::written_until_ns; 0 with verify-writes, which compares more
 
   bool Touched() const { return !touched.empty(); }
   LZY_FIELDS(data_safe, open_elsewhere, cover_all, met_commit, capture_counts, presence, path, size, written_until_ns, resized, touched, intent, before,
-             process)
+             process, handed_over)
 };
 
 /// Reduces an intent to the fields that SameWriter compares. The ranges are left out, because there may be many.
@@ -71,13 +83,17 @@ Intent MarkOf(Intent intent);
 /// Takes the ranges that this rank touched, as at most `intervals` intervals. Then nothing counts as touched any more. If
 /// `look` is set, also checks the state of the file on disk. At close, counts the handle as closed.
 EpochPart TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::size_t intervals);
+/// Looks at the state of the file on disk: name, size, commits of others. Only the rank that leads the file, or that has the
+/// member of a set.
+void LookAtDisk(OpenFile& file, EpochPart& part);
 /// The most intervals of all ranks together. Every rank holds them during a commit: one megabyte.
 inline constexpr std::size_t kMostIntervals = 65536;
 /// The most intervals for each of `ranks` ranks.
 std::size_t IntervalsEach(int ranks);
 
 /// Adds the epoch to a `request` that was made from parts: the commit that the epoch started from (on the rank that leads
-/// the file) and, in programs with threads, the callback that reports new writes. `file` must outlive the request.
+/// the file), in programs with threads the callback that reports new writes, and for a commit in the background the one
+/// that reports edits since it was handed over. `file` must outlive the request.
 void FillFromEpoch(OpenFile& file, ProtectRequest& request);
 
 /// After a commit: knows the intent of file.doubts as one of this program.

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -20,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/interval_set.h"
 #include "base/status.h"
 #include "comm/communicator.h"
@@ -66,6 +68,24 @@ struct Epoch {
   LZY_FIELDS(size, mtime_ns)
 };
 
+/// Bytes that captures of commits in the background hold in this process. New captures get so much less.
+inline std::atomic<std::uint64_t> memory_in_commits{0};
+
+/// Size and mtime of a file, as this process sees them.
+struct FileTime {
+  std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;
+  bool operator==(const FileTime&) const = default;
+  LZY_FIELDS(size, mtime_ns)
+};
+
+/// For the report of a commit.
+struct CommitTimes {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begun;                    ///< in the background: its beginning there; else the end of the real call
+  std::optional<Clock::duration> handed_over;  ///< in the background: how long the program waited before
+};
+
 /// The processes that had the file open together when they last met (an open with verify-reads, or a commit). If one of
 /// them has set an intent, the others need not set it again. Empty before the first meeting: then a process relies only on
 /// its own intents.
@@ -107,6 +127,16 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// Data that were just written can be read again from the memory of this machine (disk/page_cache.h). If false, the
   /// capture keeps the bytes of a member for its parity.
   bool pages_stay = true;
+  /// Its commits may go on in the background: option commit asks for it, and all ranks of the file allow it.
+  bool background = false;
+  /// Commits of this handle in the background that have not ended. A call that may change the file waits for them.
+  std::atomic<int> commits_pending{0};
+  /// These fields belong to the thread that commits. `handed_over`: the file when sync or close handed the commit over; if
+  /// it differs from that later, somebody else has changed it. Empty: the program waits for the commit. `place`: a
+  /// descriptor of the file that shows its present path, also in another directory; null if there is none.
+  CommitTimes times;
+  std::optional<FileTime> handed_over;
+  std::shared_ptr<const Descriptor> place;
   /// For option summary, on the rank that reports for the dataset; else null.
   std::shared_ptr<Usage> usage;
 

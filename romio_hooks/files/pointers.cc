@@ -3,6 +3,8 @@
 #include <mutex>
 #include <utility>
 
+#include "hooks/files/thread_level.h"
+
 namespace lzy::hooks {
 
 bool SeveralThreads() {
@@ -12,7 +14,7 @@ bool SeveralThreads() {
     // A session has a thread level of its own. In a program that uses only sessions, MPI_Query_thread may not be
     // called.
     if (PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return true;
-    return PMPI_Query_thread(&provided) == MPI_SUCCESS && provided == MPI_THREAD_MULTIPLE;
+    return PMPI_Query_thread(&provided) == MPI_SUCCESS && LevelOfProgram(provided) == MPI_THREAD_MULTIPLE;
   }();
   return several;
 }

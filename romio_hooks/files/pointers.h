@@ -16,7 +16,8 @@
 
 namespace lzy::hooks {
 
-/// Whether the program may make MPI calls in several threads at once. True if that cannot be told.
+/// Whether the program may make MPI calls in several threads at once. True if that cannot be told. Threads of the layer do
+/// not count.
 bool SeveralThreads();
 
 /// Whether other ranks may move the pointer at `place` during a call.

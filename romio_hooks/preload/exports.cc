@@ -9,6 +9,7 @@
 // with mpi.h.
 //
 // Each macro below is the expansion of one kind of line in layer/wrapped_calls.def.
+#include <cstddef>
 #include <cstdint>
 
 #include "hooks/contract/layer.h"
@@ -33,6 +34,21 @@ using Count = std::int64_t;
 // Relaxed is enough: a thread that uses a handle got it from the open, which synchronises the two.
 bool IsZero(const std::atomic<int>* counter) {
   return counter->load(std::memory_order_relaxed) == 0;
+}
+
+// The layer may ask for a higher thread level than the program (option commit).
+int StartWith(const Layer& layer, RealCall real, const void* caller, int* argc, char*** argv, const int* required, int* provided) {
+  static constinit Real<int(int*, char***, int, int*)> init_thread("PMPI_Init_thread");
+  int level = 0;
+  int got = 0;
+  auto with_level = [&] { return init_thread.Ready(caller) ? init_thread(argc, argv, level, &got) : kNoRealFunction; };
+  return layer.Init({real, with_level, &level, &got, required, provided});
+}
+int Start(const Layer& layer, RealCall real, const void* caller, int* argc, char*** argv) {
+  return StartWith(layer, real, caller, argc, argv, nullptr, nullptr);
+}
+int Start(const Layer& layer, RealCall real, const void* caller, int* argc, char*** argv, int required, int* provided) {
+  return StartWith(layer, real, caller, argc, argv, &required, provided);
 }
 
 // While no file is tracked, a write costs one look at an atomic.
@@ -64,8 +80,9 @@ int Read(const Layer& layer, RealCall real, const DataCall& call) {
   LZY_EXPORT decltype(MPI_##name) PMPI_##name __attribute__((alias("MPI_" #name)));
 
 // Calls that a program may begin with load the layer: MPI_Init and its variant (BEGIN), open and delete (FIRST).
-#define LZY_BEGIN(name, parameters, arguments) \
-  LZY_WRAP(name, StartLayer, parameters, arguments, layer->Init([&] { return real arguments; }))
+#define LZY_BEGIN(name, parameters, arguments)            \
+  LZY_WRAP(name, StartLayer, parameters, arguments,        \
+           Start(*layer, [&] { return real arguments; }, caller LZY_AFTER_COMMA arguments))
 #define LZY_HOOKED(name, layer_when, hook, parameters, arguments) \
   LZY_WRAP(name, layer_when, parameters, arguments, layer->hook([&] { return real arguments; } LZY_AFTER_COMMA arguments))
 #define LZY_FIRST(name, hook, parameters, arguments) LZY_HOOKED(name, StartLayer, hook, parameters, arguments)
@@ -96,3 +113,9 @@ int Read(const Layer& layer, RealCall real, const DataCall& call) {
 #define LZY_UNWRAPPED(name, reason)
 
 #include "hooks/contract/wrapped_calls.def"
+
+// For liblzy.so (lib/capi), which finds it by its name. Without a layer, nothing is committed in the background.
+LZY_EXPORT int lzy_mpiio_await_commits(const char* path, double seconds, char* why, std::size_t why_size) {
+  const Layer* const layer = LoadedLayer(nullptr);
+  return layer == nullptr ? static_cast<int>(CommitWait::kDone) : layer->AwaitCommits(path, seconds, why, why_size);
+}

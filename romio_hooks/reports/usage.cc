@@ -57,7 +57,9 @@ std::string Usage::Line(const std::string& name, double run_seconds) const {
                                                       commits, commits == 1 ? "" : "s", FormatSize(sidecar_bytes_));
   const std::string differing = differing_ == 0 ? "" : fmt::format("; {} differ from what was written", FormatSize(differing_));
   const std::string uncompared = uncompared_ == 0 ? "" : fmt::format("; {} not compared by verify-writes", FormatSize(uncompared_));
-  return fmt::format("{}: {}, {:.3f} s added, {:.1f} % of {:.3f} s{}{}", name, what, seconds, share, run_seconds, differing, uncompared);
+  const double beside = static_cast<double>(background_nanoseconds_.load()) * 1e-9;
+  const std::string background = beside > 0 ? fmt::format("; {:.3f} s in the background", beside) : "";
+  return fmt::format("{}: {}, {:.3f} s added, {:.1f} % of {:.3f} s{}{}{}", name, what, seconds, share, run_seconds, background, differing, uncompared);
 }
 
 void Usage::PrintAll() {

@@ -33,12 +33,15 @@ class Usage {
   /// Writes one line on stderr for each dataset since the last call, and forgets them.
   static void PrintAll();
 
+  /// Adds time that a commit took in the background.
+  void AddBackground(Clock::duration time) { background_nanoseconds_ += std::chrono::nanoseconds(time).count(); }
   void AddTime(Clock::duration time) { nanoseconds_ += std::chrono::nanoseconds(time).count(); }
 
  private:
   std::string Line(const std::string& name, double run_seconds) const;
 
   std::atomic<std::int64_t> nanoseconds_{0};
+  std::atomic<std::int64_t> background_nanoseconds_{0};
   std::atomic<std::uint64_t> commits_{0};
   std::atomic<std::uint64_t> bytes_{0};  // of the data, at the last commit; the next field likewise
   std::atomic<std::uint64_t> sidecar_bytes_{0};

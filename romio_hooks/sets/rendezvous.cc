@@ -8,6 +8,7 @@
 
 #include "base/printable.h"
 #include "hooks/reports/messages.h"
+#include "transport/beside.h"
 
 namespace lzy::hooks {
 namespace {
@@ -27,6 +28,7 @@ Clock::time_point After(double seconds) {
 constexpr Pause kShortest{50};
 constexpr Pause kLongest{5000};
 void WaitLonger(Pause& pause) {
+  BesideProgram::StopIfEnding();
   std::this_thread::sleep_for(pause);
   pause = std::min(pause * 2, kLongest);
 }

@@ -357,6 +357,8 @@ Result<Sets::Committed> Sets::CommitTogether(OpenFile& file, const EpochPart& mi
   });
   DatasetReport report = Protect(attempt, ready);
   if (!report.status.ok()) return report.status;
+  NoteTimes(file, report);
+  file.handed_over.reset();  // from here on, the commit says what the file is
   // Each rank ends only the epoch of its own member.
   const auto stat = PosixFileSystem().Stat(file.path);
   EndEpoch(file, report.generation, stat.ok() ? stat->size : 0, met_others || report.kept_intents.contains(rank()));

@@ -60,8 +60,9 @@ CaptureSetup SetupFor(const OpenFile& file) {
   }
   // A quarter of option memory is left to the commit, or half if it exchanges the shares of members (rows/batches.cc). Two
   // thirds of the rest may hold copies of what was written: for parity, or with verify-writes, so that it can be written
-  // again.
-  setup.memory = file.set && file.expected.parity > 0 ? file.options.memory / 2 : file.options.memory / 4 * 3;
+  // again. Captures of commits in the background count.
+  const std::uint64_t memory = file.options.memory - std::min(file.options.memory, memory_in_commits.load());
+  setup.memory = file.set && file.expected.parity > 0 ? memory / 2 : memory / 4 * 3;
   setup.hold = file.options.verify_writes || KeepsCopies(file) ? setup.memory / 3 * 2 : 0;
   setup.compare = file.options.verify_writes;
   setup.in_order = kWritesInOrder;

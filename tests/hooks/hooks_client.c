@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   path = argc > 2 ? argv[2] : "";
   argument = argc > 3 ? argv[3] : "";
-  const Action* const tables[] = {shared_file_actions, large_write_actions, gpu_actions, memory_actions, pointer_actions, set_actions};
+  const Action* const tables[] = {background_actions, shared_file_actions, large_write_actions, gpu_actions, memory_actions, pointer_actions, set_actions};
   int found = 0;
   for (size_t t = 0; argc > 2 && t < sizeof tables / sizeof tables[0]; ++t) {
     for (const Action* action = tables[t]; action->name != NULL; ++action) {

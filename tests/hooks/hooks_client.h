@@ -13,7 +13,7 @@ typedef struct {
   { #name, name }
 #define END_OF_ACTIONS \
   { NULL, NULL }
-extern const Action shared_file_actions[], large_write_actions[], gpu_actions[], memory_actions[], pointer_actions[], set_actions[];
+extern const Action background_actions[], shared_file_actions[], large_write_actions[], gpu_actions[], memory_actions[], pointer_actions[], set_actions[];
 
 extern int rank, ranks;
 extern const char* path;

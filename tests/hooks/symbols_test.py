@@ -18,7 +18,10 @@ class Symbols(unittest.TestCase):
         return {line.split()[-1].split("@")[0] for line in out.stdout.splitlines()}
 
     def setUp(self):
-        self.layer = self.exported(LAYER)
+        # liblzy.so finds one function of the layer by its name; all others are MPI's.
+        everything = self.exported(LAYER)
+        self.assertIn("lzy_mpiio_await_commits", everything)
+        self.layer = everything - {"lzy_mpiio_await_commits"}
         self.mpi = self.exported(os.environ["HOOKS_TEST_MPI"])
         with open(self.TABLE, encoding="utf-8") as table:
             entries = re.findall(r"^LZY_(\w+)\((\w+)", table.read(), re.MULTILINE)

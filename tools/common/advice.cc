@@ -289,6 +289,9 @@ std::string StateAdvice(const DatasetReport& report, Action action, const std::s
                          UndoText(report, "to undo it", path),
                          places.empty() && report.holds_another ? "  if two files changed places, give them their names or contents back\n" : "");
     case DatasetState::kAtRisk:
+      if (!report.commit_under_way.empty() && !report.commit_elsewhere) {
+        return "  nothing is to be done: it is protected when this commit has ended, at the latest when the program ends\n";
+      }
       if (std::ranges::all_of(report.damage, IsUnfinishedCommit) && !report.damage.empty()) {
         return fmt::format("  its data are as committed; to finish the commit: lzy-verify --repair {}\n", path);
       }

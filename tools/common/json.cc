@@ -97,6 +97,7 @@ Json ToJson(const DatasetReport& report) {
   }
   if (report.from_replica > 0) out["from_replica"] = report.from_replica;
   if (report.stamps != StampNote::kNone) out["stamps"] = Name(report.stamps);
+  if (!report.commit_under_way.empty()) out["commit_under_way"] = report.commit_under_way;
   if (report.left_for_later) out["left_for_later"] = true;
   if (report.planned) out["planned"] = true;
   if (!report.removed.empty()) out["removed"] = report.removed;

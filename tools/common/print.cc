@@ -392,7 +392,11 @@ std::string StateText(const DatasetReport& report, Action action) {
     case DatasetState::kStale:
       return "stale: changed since its last commit";
     case DatasetState::kAtRisk:
-      if (report.left_for_later) return "is being written: left for later";
+      if (report.left_for_later && report.commit_under_way.empty()) return "is being written: left for later";
+      if (!report.commit_under_way.empty()) {
+        return fmt::format("at risk: commit under way by {}{}", report.commit_under_way,
+                           report.commit_elsewhere ? ", if that process still runs" : "");
+      }
       return "at risk: was being written, and not committed since";
     case DatasetState::kUnprotected:
       if (!report.not_visible.empty()) return "not all of it is visible from here";

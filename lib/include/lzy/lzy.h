@@ -179,6 +179,18 @@ LZY_API int lzy_restore(MPI_Comm comm, const char* path, const lzy_options* opti
  *  Fast, but proves nothing about the data. Changes nothing. */
 LZY_API int lzy_info(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report);
 
+/* ---- commits in the background ---------------------------------------------------------------------------------- */
+
+/** Under lzy-run --background (LZY_COMMIT=background), MPI_File_close and MPI_File_sync return before the file is protected.
+ *  lzy_commit_wait waits until the commits of the file `path` that this process takes part in have ended; for a set: give
+ *  the member of this process. NULL: all commits of this process. `seconds`: how long to wait at most; negative: without
+ *  a limit. Call it, for example, before the checkpoint before is renamed or deleted without MPI. Local; it may be
+ *  called by any thread.
+ *
+ *  LZY_OK: none of them failed, or there was none, or the program does not run under the layer. LZY_STALE: a commit is
+ *  still under way. LZY_IO: a commit failed since the last call, so a file is at risk; stderr has the reason. */
+LZY_API int lzy_commit_wait(const char* path, double seconds);
+
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
 
 /** How lzy_copy reads back what it has written. */

@@ -30,7 +30,7 @@ from . import _c
 
 __version__ = _c.version().decode()
 __all__ = ["Code", "Copied", "Damage", "Damaged", "Dataset", "Difference", "Differences", "Failed", "InternalError", "LzyError", "NotVisible", "OutOfMemory",
-           "RepairFailed", "Report", "Stale", "Unprotected", "Unrepairable", "UsageError", "copy", "diff", "info", "open_verified", "protect", "repair",
+           "RepairFailed", "Report", "Stale", "Unprotected", "Unrepairable", "UsageError", "commit_wait", "copy", "diff", "info", "open_verified", "protect", "repair",
            "restore", "verify"]
 
 Path = Union[str, "os.PathLike[str]"]
@@ -324,6 +324,13 @@ def restore(path: Path, *, devices: Sequence[int] = (), dry_run: bool = False, s
 def info(path: Path, *, comm: Any = None, use_environment: bool = False) -> Report:
     """Reads the metadata only: geometry, state, root and sizes."""
     return _run("info", path, comm, None, use_environment=use_environment)
+
+
+def commit_wait(path: Path | None = None, seconds: float | None = None) -> Code:
+    """Waits for commits in the background (lzy-run --background): those of the file `path`, or all of this process, at most
+    for `seconds`. OK: none of them failed. STALE: one is still under way. IO: one failed, so its file is at risk. Call it, for
+    example, before you rename or delete the checkpoint before."""
+    return Code(_c.commit_wait(None if path is None else os.fsencode(path), -1 if seconds is None else seconds))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,41 @@
+#include "transport/beside.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+namespace lzy {
+namespace {
+
+constinit thread_local bool here = false;
+constinit std::atomic<bool> ending{false};
+constinit std::atomic<int> running{0};  // threads that may still make MPI calls
+
+}  // namespace
+
+BesideProgram::BesideProgram() {
+  here = true;
+  ++running;
+}
+
+BesideProgram::~BesideProgram() {
+  --running;
+  here = false;
+}
+
+bool BesideProgram::Here() { return here; }
+
+void BesideProgram::StopIfEnding() {
+  if (!here || !ending.load(std::memory_order_acquire)) return;
+  --running;
+  while (true) pause();
+}
+
+void BesideProgram::EndAll(std::chrono::milliseconds patience) {
+  ending.store(true, std::memory_order_release);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (running.load() > 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+}  // namespace lzy

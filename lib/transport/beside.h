@@ -1,0 +1,30 @@
+#pragma once
+// Threads of lzy that make MPI calls beside the program: commits in the background (romio_hooks/beside).
+//
+// Such a thread must leave the processor to the program, so it sleeps where other threads of lzy spin (Patience). It must
+// also make no MPI call any more once the process ends: a program may call exit() without MPI_Finalize, and then the
+// destructors of the MPI library run while this thread would still use it.
+
+#include <chrono>
+
+namespace lzy {
+
+/// Marks the calling thread as one that works beside the program, for as long as this object lives.
+class BesideProgram {
+ public:
+  BesideProgram();
+  ~BesideProgram();
+  BesideProgram(const BesideProgram&) = delete;
+  BesideProgram& operator=(const BesideProgram&) = delete;
+
+  /// Whether the calling thread is such a thread.
+  static bool Here();
+  /// Where a thread may stop for ever: between two MPI calls. Returns at once, unless EndAll was called and this is a
+  /// thread beside the program.
+  static void StopIfEnding();
+  /// For the end of the process: all such threads stop at their next StopIfEnding. Waits until they have stopped or ended,
+  /// at most for `patience`. Afterwards nothing of lzy works in the background any more.
+  static void EndAll(std::chrono::milliseconds patience);
+};
+
+}  // namespace lzy

@@ -1,0 +1,125 @@
+#include "hooks/calls/committing.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "hooks/background/background.h"
+#include "hooks/contract/guarded.h"
+#include "hooks/contract/layer.h"
+#include "hooks/epochs/commit.h"
+#include "hooks/files/registry.h"
+#include "hooks/reports/messages.h"
+#include "hooks/sets/sets.h"
+
+namespace lzy::hooks {
+namespace {
+
+// The work of sync and close after the real call. The ranks of a shared file commit together, collective over its
+// communicator. Members of a set commit with their set: the ranks meet first (sets/rendezvous.h), because these calls are
+// local in MPI.
+Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
+  if (!file.set && file.failed.ok()) return CommitShared(file, moment, data_safe);
+  Sets* const sets = file.set ? Sets::Get() : nullptr;
+  const bool is_due = moment == Moment::kClose || file.options.set_sync;
+  if (sets != nullptr && is_due) return sets->Commit(file, moment, data_safe);
+  if (moment == Moment::kClose) Registry::Get().Leave(file);
+  // A set is not committed at a sync without set-sync, nor during MPI_Finalize: its data stay at risk.
+  return file.set ? Status::Ok() : file.failed;
+}
+
+/// Hands the commit of sync or close over to the background, if option commit asks for it. False if the program must wait
+/// for it. `since`: the end of the real call.
+///
+/// If one rank cannot hand over, for want of a thread or because another handle of the file may write meanwhile, it commits here,
+/// and the messages are the same. If the file was edited between the closes of two ranks, their times of it differ, and the
+/// commit covers the whole file (epochs/commit.cc). Between a sync and the next write of another rank there is no such pause, so
+/// the ranks meet first. With OMPIO, a close does not wait for the other ranks either.
+bool HandOver(const std::shared_ptr<OpenFile>& file, Moment moment, bool data_safe, CommitTimes::Clock::time_point since) {
+#ifdef OPEN_MPI
+  constexpr bool kCloseMeets = false;
+#else
+  constexpr bool kCloseMeets = true;
+#endif
+  Background& background = Background::Get();
+  // MPI_Finalize has the same place in the order of calls on all ranks.
+  if (!file->background || !background.IsPossible()) return false;
+  // There is nothing to commit, or another handle of the file may write meanwhile.
+  if (!file->set && !file->failed.ok()) return false;
+  if (file->set && (Sets::Get() == nullptr || (moment == Moment::kSync && !file->options.set_sync))) return false;
+  const bool shares = file->comm->size() > 1;
+  const bool meets = shares && (moment == Moment::kSync || !kCloseMeets);
+  // Commits of one file use one communicator, one after the other.
+  if (meets) {
+    background.AwaitFile(*file);
+    if (!file->comm->Barrier().ok()) return false;
+  }
+  if (Registry::Get().IsOpenElsewhere(*file)) return false;
+  const auto time = TimeAtHandOver(*file);
+  auto place = file->Leads() && moment == Moment::kClose ? PlaceAtHandOver(*file) : nullptr;
+  return background.Begin(file, since, [file, moment, data_safe, time, place = std::move(place)] {
+    file->handed_over = time;
+    file->place = place;
+    MarkCommitUnderWay(*file);
+    return CommitAt(*file, moment, data_safe);
+  });
+}
+
+}  // namespace
+
+// All ranks of the file must do the same, because they meet in HandOver. Levels of threads may differ between them.
+void DecideBackground(OpenFile& file) {
+  if (!file.options.background) return;
+  const auto obstacles = file.comm->AllReduceMax(Background::Get().IsPossible() ? 0 : 1);
+  file.background = obstacles.ok() && *obstacles == 0;
+  if (file.background || !file.Leads()) return;
+  // Ranks that open files of their own would all say the same. In programs that use only sessions there is no such rank.
+  int initialized = 0;
+  int rank = 0;
+  const bool in_world = PMPI_Initialized(&initialized) == MPI_SUCCESS && initialized;
+  if (file.comm->size() == 1 && in_world && PMPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && rank != 0) return;
+  SayOnce(file.options, Options::Log::kWarn, "", "background",
+          "commit=background needs MPI_THREAD_MULTIPLE, which MPI does not provide here, so sync and close wait for their commits. "
+          "If only a hint asks for it, set LZY_COMMIT=background before MPI_Init (lzy-run --background)");
+}
+
+Status CommitOrHandOver(const std::shared_ptr<OpenFile>& file, Moment moment, bool data_safe) {
+  const auto since = CommitTimes::Clock::now();
+  if (HandOver(file, moment, data_safe, since)) return Status::Ok();
+  Background::Get().AwaitFile(*file);
+  file->times = {since, std::nullopt};
+  file->handed_over.reset();
+  return CommitAt(*file, moment, data_safe);
+}
+
+void AwaitCommitsOf(const OpenFile& file) noexcept {
+  if (file.commits_pending.load() == 0) return;
+  Guarded("commit", [&] { Background::Get().AwaitFile(file); });
+}
+
+// Called by the C interface, possibly with a relative path.
+int AwaitCommits(const char* path, double seconds, char* why, std::size_t why_size) {
+  Status status;
+  Guarded("lzy_commit_wait", [&] {
+    std::string real_path;
+    if (path != nullptr) {
+      const auto found = PosixFileSystem().RealPath(path);
+      real_path = found.ok() ? *found : std::string(path);
+    }
+    const auto patience = seconds < 0 ? std::nullopt : std::optional(std::chrono::duration<double>(seconds));
+    status = Background::Get().AwaitResult(real_path, patience);
+  });
+  if (why_size > 0) {
+    const std::size_t length = status.ok() ? 0 : std::min(status.message().size(), why_size - 1);
+    std::copy_n(status.message().begin(), length, why);
+    why[length] = '\0';
+  }
+  if (status.ok()) return static_cast<int>(CommitWait::kDone);
+  return static_cast<int>(status.code() == Code::kTimeout ? CommitWait::kStillUnderWay : CommitWait::kFailed);
+}
+
+}  // namespace lzy::hooks
