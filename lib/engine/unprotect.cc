@@ -115,8 +115,8 @@ Status NeededByRotten(const Context& context, const std::vector<FileView*>& own)
   return Status::Ok();
 }
 
-/// True if the sidecars can repair damaged data. Reads all data. If so, `report` is what was found.
-Result<bool> CanRepair(const Context& context, DatasetView& view, DatasetReport& report) {
+/// True if data are damaged, whether or not the sidecars can repair them. Reads all data. If so, `report` is what was found.
+Result<bool> HasDamage(const Context& context, DatasetView& view, DatasetReport& report) {
   if (!view.committed) return false;
   LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context, view, /*from_disk=*/false));
   LZY_RETURN_IF_ERROR(RecognizeRot(context, view, findings));
@@ -139,7 +139,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const UnprotectReq
   if (!request.force) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return NeededByRenamed(context, dataset, own); }));
   if (!request.force) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return NeededByRotten(context, own); }));
   if (!request.force && !request.dry_run) {
-    LZY_ASSIGN_OR_RETURN(const bool needed, CanRepair(context, view, report));
+    LZY_ASSIGN_OR_RETURN(const bool needed, HasDamage(context, view, report));
     if (needed) return Status::Ok();
   }
   std::vector<std::string> mine;

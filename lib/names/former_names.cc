@@ -203,7 +203,8 @@ std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path
 
 namespace {
 
-// The protected file that `data_path` is a hard link to, beside it or as for MovedFrom, if that file is damaged: its content is not what the sidecar committed for this inode, size and mtime.
+// The protected file that `data_path` is a hard link to, beside it or as for MovedFrom, if that file is damaged: its content is not
+// what the sidecar committed for this inode, size and mtime.
 std::optional<std::string> DamagedFileOfLink(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
   const auto stat = fs.Stat(data_path, /*follow=*/false);
   if (!stat.ok() || stat->links <= 1) return std::nullopt;

@@ -68,13 +68,13 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
   bool is_elsewhere = false;
   std::optional<Holder> rotten;
   for (const std::string& path : CandidatesFor(fs, sidecar, stamp, except, which)) {
+    const auto own = SidecarPath(path);
+    const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
+    if (which != Holders::kAll && !has_own && !IsClaimedByASet(fs, path)) continue;  // before anything of the file is read
     const auto holds = HoldsCommitted(fs, path, **loaded, key);
     const bool proven = holds.ok() && *holds;
     const auto stat = fs.Stat(path, /*follow=*/false);
     if (!proven && (which != Holders::kAll || !stat.ok() || !HasSizeAndTime(*stat, stamp))) continue;
-    const auto own = SidecarPath(path);
-    const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
-    if (which != Holders::kAll && !has_own && !IsClaimedByASet(fs, path)) continue;
     const auto right = has_own ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
     if (right.ok() && !*right) return Holder{path, proven};
     is_elsewhere = is_elsewhere || (proven && right.ok());

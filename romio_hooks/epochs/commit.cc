@@ -95,6 +95,8 @@ Union Unite(OpenFile& file, std::vector<EpochPart> parts) {
   MeetFamily(file, parts);
   Union sum;
   sum.own = OwnIntents(parts);
+  // It may cover the whole file. Then no rank has begun an epoch of its own since (EnsureEpoch).
+  if (file.doubts.intent) sum.own.push_back(*file.doubts.intent);
   std::optional<FileTime> seen;
   for (const EpochPart& part : parts) {
     sum.data_safe &= part.data_safe;

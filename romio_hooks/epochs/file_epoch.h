@@ -73,8 +73,8 @@ struct EpochPart {
   std::int64_t written_until_ns = 0;  ///< OpenFile::written_until_ns; 0 with verify-writes, which compares more
 
   bool Touched() const { return !touched.empty(); }
-  LZY_FIELDS(data_safe, open_elsewhere, cover_all, met_commit, capture_counts, presence, path, size, written_until_ns, resized, touched, intent, before,
-             process, handed_over)
+  LZY_FIELDS(data_safe, open_elsewhere, cover_all, met_commit, capture_counts, presence, path, size, written_until_ns, resized, touched,
+             intent, before, process, handed_over)
 };
 
 /// Reduces an intent to the fields that SameWriter compares. The ranges are left out, because there may be many.

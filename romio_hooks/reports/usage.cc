@@ -59,7 +59,8 @@ std::string Usage::Line(const std::string& name, double run_seconds) const {
   const std::string uncompared = uncompared_ == 0 ? "" : fmt::format("; {} not compared by verify-writes", FormatSize(uncompared_));
   const double beside = static_cast<double>(background_nanoseconds_.load()) * 1e-9;
   const std::string background = beside > 0 ? fmt::format("; {:.3f} s in the background", beside) : "";
-  return fmt::format("{}: {}, {:.3f} s added, {:.1f} % of {:.3f} s{}{}{}", name, what, seconds, share, run_seconds, background, differing, uncompared);
+  return fmt::format("{}: {}, {:.3f} s added, {:.1f} % of {:.3f} s{}{}{}", name, what, seconds, share, run_seconds, background, differing,
+                     uncompared);
 }
 
 void Usage::PrintAll() {

@@ -220,7 +220,13 @@ class World:
 
     def print_of(self):
         """Changes whenever anything is changed below `home`."""
-        return [(path, os.stat(full).st_ctime_ns, os.stat(full).st_ino) for path, full in sorted(self.walk())]
+        found = []
+        for directory, below, names in os.walk(self.home):
+            below.sort()
+            for full in (os.path.join(directory, name) for name in sorted(names)):
+                about = os.lstat(full)
+                found.append((os.path.relpath(full, self.home), about.st_ctime_ns, about.st_ino))
+        return found
 
     def files(self):
         """The hash of each data file."""
