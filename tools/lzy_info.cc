@@ -40,8 +40,9 @@ lzy::Result<std::map<std::string, Orphan>> GatherOrphans(lzy::Communicator& comm
 
 /// Lists what nothing needs below `path`. Removes it if `prune` is set and `dry_run` is not. Collective.
 Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune, bool dry_run) {
-  // Files may have been moved to a directory below, without their sidecars.
-  lzy::AddToReach(run.fs(), [&] { return lzy::DirectoriesOf(run.fs(), {path}, lzy::Resolve::kProtectable); }, lzy::Reach::kNamed);
+  // Files may have been moved to a directory below, or to another one of the command, without their sidecars.
+  const auto directories = [&] { return lzy::DirectoriesOf(run.fs(), run.arguments().paths, lzy::Resolve::kProtectable); };
+  lzy::AddToReach(run.fs(), directories, lzy::Reach::kNamed);
   auto mine = lzy::FindOrphans(run.fs(), path);
   // A directory that is not on this node may be on another one. Every other failure counts on all ranks.
   const bool absent = !mine.ok() && mine.status().code() == lzy::Code::kNotFound;

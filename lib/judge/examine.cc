@@ -365,8 +365,10 @@ class Examiner {
   // The name under which this file (inode, size and mtime) was committed. Then it was renamed, and differences are damage:
   // an edit would have changed the mtime.
   std::optional<std::string> CommittedAs(const FileView& file, const std::string& real) {
-    // If files have equal times and no births, the inode alone proves nothing.
-    if (HasSizeAndTime(file.stat, file.stamp) && !BirthIdentifiesFile(file.stat.birth_ns)) return std::nullopt;
+    // If files have equal times and no births, the inode alone proves nothing. A file that was protected again after a move is that of
+    // both sidecars; then its own one counts.
+    const bool is_own = file.sidecar_usable() && IsSameFile(file.stat, file.stamp);
+    if (HasSizeAndTime(file.stat, file.stamp) && (is_own || !BirthIdentifiesFile(file.stat.birth_ns))) return std::nullopt;
     for (const FormerName& one : lzy::CommittedAs(context_.fs, real, file.stat, file.sidecar_usable() ? file.sidecar_path : "", Within::kReach)) {
       if (one.peek.uuid != view_.superblock.uuid || one.peek.rank != file.rank) return one.name;  // else: an older commit of this file
     }

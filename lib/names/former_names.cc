@@ -266,8 +266,8 @@ Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& 
   }
   return {Code::kUnprotected, fmt::format("{}: by its size and time, and by its inode or most of its content, it was '{}' at the last commit, and "
                                           "not all of it is as it was then: it was renamed or moved, and is damaged. Give it that name back, then "
-                                          "repair it. Or commit it as it is: lzy-protect --force {}", path, here ? was->name : JoinPath(home, was->name),
-                                          ShellQuote(dataset))};
+                                          "repair it. Or commit it as it is: lzy-protect --force {}", path,
+                                          here || was->name.starts_with('/') ? was->name : JoinPath(home, was->name), ShellQuote(dataset))};
 }
 
 }  // namespace lzy

@@ -400,6 +400,20 @@ const std::map<std::uint32_t, Survey::Member>& Survey::SeenOf(const std::string&
   return members.empty() ? named_members_[pattern] : members;
 }
 
+// Whoever moves or copies a few members leaves most sidecars where they were. And if the other directory has the members that are here,
+// too, and by inode and birth these are the committed files, the other one is the copy: a backup.
+bool Survey::IsPlaceOfSet(const std::string& pattern, const Peek& stray, const std::string& home) {
+  std::size_t sidecars = 0, originals = 0;
+  for (const auto& [rank, member] : SeenOf(pattern)) {
+    if (!member.peek || member.peek->uuid != stray.uuid) continue;
+    ++sidecars;
+    const auto here = fs_.Stat(member.path), there = fs_.Stat(ExpandPattern(home, member.peek->rank));
+    const bool linked = here.ok() && there.ok() && here->inode == there->inode && here->file_system == there->file_system;
+    if (here.ok() && there.ok() && !linked && IsSameFile(*here, member.peek->stamp)) ++originals;
+  }
+  return 2 * sidecars > stray.members || originals > 0;
+}
+
 std::optional<std::string> Survey::HomeOfStray(const std::string& pattern, const Peek& stray) {
   // Sets that PATH leads to come first: they are named as PATH names them.
   std::vector<std::string> places(set_patterns_.begin(), set_patterns_.end());
@@ -486,7 +500,7 @@ void Survey::DropStrays() {
     if (mixed) continue;
     const auto home = HomeOfStray(pattern, peek);
     const auto directory_of = [](const std::string& one) { return DirectoryOf(ExpandPattern(one, 0)); };
-    if (home && directory_of(*home) != directory_of(pattern)) strays.emplace(pattern, *home);
+    if (home && directory_of(*home) != directory_of(pattern) && !IsPlaceOfSet(pattern, peek, *home)) strays.emplace(pattern, *home);
   }
   for (const auto& [pattern, home] : strays) {
     for (const auto& [rank, member] : SeenOf(pattern)) {

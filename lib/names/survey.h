@@ -150,6 +150,8 @@ class Survey {
   const std::map<std::uint32_t, Member>& SeenOf(const std::string& pattern);
   /// The pattern in another directory that has more members of the commit of `stray`; nullopt if there is none.
   std::optional<std::string> HomeOfStray(const std::string& pattern, const Peek& stray);
+  /// True if the set of `stray` was committed here, and what `home` has of it is a copy, such as a backup.
+  bool IsPlaceOfSet(const std::string& pattern, const Peek& stray, const std::string& home);
   /// The message about a member of a set that is at `home`.
   Status DescribeStray(const Member& member, const std::string& home);
   /// Adds hints about members that exchanged their names.

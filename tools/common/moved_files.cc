@@ -29,15 +29,20 @@ struct Elsewhere {
   std::string path, sidecar;
 };
 
-// Members of the set of `report` in other directories, by the path that they would have with this set. In reach only.
-std::map<std::string, Elsewhere> MembersElsewhere(FileSystem& fs, const DatasetReport& report, const std::set<std::string>& lost) {
+// Members of the set of `report` in other directories, by the path that they would have with this set. In reach only. `whole`: the
+// directories that have all members.
+std::map<std::string, Elsewhere> MembersElsewhere(FileSystem& fs, const DatasetReport& report, const std::set<std::string>& lost,
+                                                  std::set<std::string>& whole) {
+  std::map<std::string, std::uint32_t> members;  // by directory
   std::map<std::string, Elsewhere> found;
   const std::string here = RealDirectory(fs, DirectoryOf(report.path));
   for (const std::string& sidecar : SidecarsInReach(fs, here)) {
     const auto peek = PeekSidecar(fs, sidecar);
     if (!peek.ok() || peek->kind != DatasetKind::kSet || UuidText(peek->uuid) != report.uuid || peek->generation != report.generation) continue;
     const std::string path = OwnerOf(sidecar), place = ExpandPattern(report.path, peek->rank);
-    if (path.empty() || !IsThere(fs, path) || !lost.contains(place)) continue;
+    if (path.empty() || !IsThere(fs, path)) continue;
+    if (++members[DirectoryOf(path)] == report.devices) whole.insert(DirectoryOf(path));
+    if (!lost.contains(place)) continue;
     found.emplace(place, Elsewhere{path, sidecar});
   }
   return found;
@@ -47,17 +52,19 @@ std::map<std::string, Elsewhere> MembersElsewhere(FileSystem& fs, const DatasetR
 // members are, or else member 0.
 std::string SplitSetText(FileSystem& fs, const DatasetReport& report, const std::set<std::string>& lost) {
   if (lost.empty() || HasRankPlaceholder(DirectoryOf(report.path))) return "";
-  auto elsewhere = MembersElsewhere(fs, report, lost);
+  std::set<std::string> whole;
+  auto elsewhere = MembersElsewhere(fs, report, lost, whole);
   if (elsewhere.empty()) return "";
   // If there are more directories, the next report names the next one.
   const std::string there = DirectoryOf(elsewhere.begin()->second.path), here = DirectoryOf(report.path);
+  const bool backup = whole.contains(there);  // it must stay whole
   std::erase_if(elsewhere, [&](const auto& one) { return DirectoryOf(one.second.path) != there; });
   std::vector<std::string> files;
   const auto add = [&](const std::string& file, const std::string& to) {
     if (IsThere(fs, file) && !IsThere(fs, JoinPath(to, BaseNameOf(file)))) files.push_back(file);
   };
   const std::size_t present = report.devices - std::min<std::size_t>(report.devices, lost.size());
-  const bool to_here = present > elsewhere.size() || (present == elsewhere.size() && !lost.contains(ExpandPattern(report.path, 0)));
+  const bool to_here = backup || present > elsewhere.size() || (present == elsewhere.size() && !lost.contains(ExpandPattern(report.path, 0)));
   if (to_here) {
     for (const auto& [place, member] : elsewhere) {
       if (BaseNameOf(member.path) != BaseNameOf(place)) continue;  // its name is another one, too
@@ -73,6 +80,9 @@ std::string SplitSetText(FileSystem& fs, const DatasetReport& report, const std:
       add(*sidecar, there);
     }
   }
+  if (backup && (files.empty() || files.size() > 4 * kMostTold)) {
+    return fmt::format("  {} has the whole set, as at the last commit; copy what is lost from there\n", Printable(there));
+  }
   if (files.empty() || files.size() > 4 * kMostTold) {
     return fmt::format("  {} of its members are in {}; move all members, and their sidecars, into one directory\n", elsewhere.size(),
                        Printable(there));
@@ -80,6 +90,10 @@ std::string SplitSetText(FileSystem& fs, const DatasetReport& report, const std:
   std::string words;
   for (const std::string& file : files) words += " " + ShellQuote(file);
   const std::string to = to_here ? (here.empty() ? "." : here) : there;
+  if (backup) {
+    return fmt::format("  {} has the whole set, as at the last commit; to copy what is lost: cp -np{} {}\n", Printable(there), words,
+                       ShellQuote(to));
+  }
   return fmt::format("  {} of its members are in {}; to bring all members together: mv -n{} {}\n", elsewhere.size(), Printable(there), words,
                      ShellQuote(to));
 }
