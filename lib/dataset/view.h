@@ -80,7 +80,8 @@ struct Identity {
     kRenamed,    ///< the file that was committed as `name`, by inode, size and mtime. It was renamed and is damaged
     kUnlike,     ///< it may be another version of the file. A repair writes, and keeps a copy. There are two cases. Inode, birth
                  ///< and mtime are the committed ones, but most blocks differ, and the size differs or births are unknown. Or
-                 ///< inode or birth differ, and the size or at least an eighth of the blocks differ, too
+                 ///< inode or birth differ, and the size or at least an eighth of the blocks differ, too, or the committed file is
+                 ///< beside it under another name
   };
   Kind kind = Kind::kCommitted;
   std::string name;

@@ -286,6 +286,7 @@ class Examiner {
     if (const auto other = of_set ? OtherMemberIn(ensemble, f) : std::nullopt) return Identity{Kind::kProven, *other, false, false};
     if (const auto was = CommittedAs(file, real)) return Identity{Kind::kRenamed, *was, false, false};
     if (of_set && !file.sidecar_usable() && TookThePlaceOfMember(file)) return Identity{Kind::kAnother, "", false, false};
+    if (file.identity.Is(Kind::kCommitted) && IsCommittedBeside(file, real)) return Identity{Kind::kUnlike, "", false, false};
     return std::nullopt;
   }
 
@@ -377,6 +378,16 @@ class Examiner {
       if (one.peek.uuid != view_.superblock.uuid || one.peek.rank != file.rank) return one.name;
     }
     return std::nullopt;
+  }
+  // True if the committed file is beside this one, under another name: then this one is another version of it, however similar.
+  bool IsCommittedBeside(const FileView& file, const std::string& real) {
+    if (!file.sidecar_usable() || MayBe(file.stat, file.stamp)) return false;
+    const std::string directory = DirectoryOf(real);
+    const auto look = Neighbours::For(context_.fs, directory, BaseNameOf(real), file.stat).look;
+    return std::ranges::any_of(look->FilesOfSize(file.stamp.size, file.stamp.mtime_ns), [&](const std::string& name) {
+      const auto stat = context_.fs.Stat(JoinPath(directory, name), /*follow=*/false);
+      return stat.ok() && HasSizeAndTime(*stat, file.stamp) && IsSameFile(*stat, file.stamp);
+    });
   }
   bool IsOfThisSet(const std::string& path) const {
     return std::ranges::any_of(view_.ref.members, [&](const auto& member) { return IsSamePath(member.second, path); });

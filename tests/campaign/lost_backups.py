@@ -28,6 +28,20 @@ class MovedAndProtected(Rotten):
         self.repaired("mkdir snap && ln data/a snap/a && lzy-protect snap && rm data/a", "snap/a")
 
 
+class Rotated(Rotten):
+    """A new version has the name and the mtime of a file that was renamed, and is similar to it."""
+
+    def test_a_repair_keeps_the_new_version(self):
+        world = self.world
+        self.files(["ck"], 300_000)
+        world.protect("--block-size 4K ck")
+        world.must("mv ck ck.prev && cp ck.prev ck && printf NEW | dd of=ck bs=1 seek=100000 conv=notrunc && touch -r ck.prev ck")
+        new = world.files()["ck"]
+        for command in ("lzy-verify .", "lzy-verify --repair .", "lzy-restore ."):
+            world.run(command)
+        self.assertIn(new, world.files().values(), world.story())
+
+
 class LostSets(Rotten):
     """A set lost more members than parity can rebuild, and its backup is known."""
 
