@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
@@ -332,6 +333,40 @@ TEST_F(CostsTest, ACopiedTreeIsLookedAtOnce) {
   };
   const double few = of_each(10);
   EXPECT_LE(of_each(500), few * 1.05);
+}
+
+// File systems use inodes again. A program that replaces its files one after the other gives each new file the inode of the
+// previous old one. The sidecar of that one has been committed for its new file by then, and needs no other look.
+TEST_F(CostsTest, ReplacedFilesWithTheInodesOfOthersAreLookedAtOnce) {
+  const auto of_each = [&](std::size_t files) {
+    MemoryFileSystem memory;
+    memory.now = [now = kLongAgo]() mutable { return now += 1'000'001; };
+    const auto put = [&](std::size_t i, std::uint8_t version) -> FileStat& {
+      std::vector<std::uint8_t> bytes = Bytes(4096, version);
+      bytes[0] = static_cast<std::uint8_t>(i);
+      bytes[1] = static_cast<std::uint8_t>(i >> 8U);
+      return memory.Put(fmt::format("d/f{}", i), std::move(bytes)).stat;
+    };
+    const auto protect = [&](FileSystem& fs) {
+      for (std::size_t i = 0; i < files; ++i) {
+        ASSERT_OK(Protect({fs, alone_, options_}, {DatasetKind::kShared, fmt::format("d/f{}", i), {}, {}}, {}).status);
+      }
+    };
+    for (std::size_t i = 0; i < files; ++i) put(i, 1);
+    protect(memory);
+    std::uint64_t free = 1'000'000;  // an inode
+    for (std::size_t i = 0; i < files; ++i) {
+      const std::uint64_t old = memory.At(fmt::format("d/f{}", i)).stat.inode;
+      EXPECT_OK(memory.Remove(fmt::format("d/f{}", i)));
+      put(i, 2).inode = std::exchange(free, old);
+    }
+    CountingFileSystem fs(memory);
+    protect(fs);
+    EXPECT_LE(fs.lists(), 4U);
+    return static_cast<double>(fs.operations()) / static_cast<double>(files);
+  };
+  const double few = of_each(20);
+  EXPECT_LE(of_each(200), few * 1.05);
 }
 
 TEST_F(CostsTest, AMemberCostsTheSameInASmallAndALargeSet) {

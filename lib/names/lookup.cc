@@ -150,9 +150,16 @@ std::vector<std::string> Directory::FilesOf(std::uint64_t inode) {
                    });
 }
 
+// File systems use inodes again. If a program replaces its files one by one, each new file has the inode of the previous old
+// one. The sidecar of that one was committed for its new file since the look. So it is not this file's, and no other look is
+// needed.
 std::vector<std::string> Directory::SidecarsFor(std::uint64_t inode) {
-  return StillTrue([&] { return Around().SidecarsFor(inode); },
-                   [&](const std::string& name) { return PeekAt(name).ok() && PeekAt(name)->stamp.inode == inode; });
+  const auto is_for = [&](const std::string& name) { return PeekAt(name).ok() && PeekAt(name)->stamp.inode == inode; };
+  std::vector<std::string> names = StillTrue([&] { return Around().SidecarsFor(inode); }, [&](const std::string& name) {
+    return is_for(name) || (PeekAt(name).ok() && Around().WasCommittedSince(name, *PeekAt(name)));
+  });
+  std::erase_if(names, [&](const std::string& name) { return !is_for(name); });
+  return names;
 }
 
 std::string Directory::SidecarOf(const std::string& name) {

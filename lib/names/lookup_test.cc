@@ -484,6 +484,30 @@ TEST_F(ResolveRenamedTest, FileProtectedAndRenamedDuringALookHasItsSidecar) {
   EXPECT_EQ(*sidecar, "d/.LZY.b");
 }
 
+// After a look, the sidecar was set aside, and another dataset has its name. Only a new look finds it. (If its own dataset
+// was committed since, no new look is needed: CostsTest.)
+TEST_F(ResolveRenamedTest, SidecarThatWasSetAsideSinceALookIsFound) {
+  Write("d/a");
+  ProtectShared("d/a");
+  stdfs::rename("d/a", "d/b");
+  CountingFileSystem fs(fs_);
+  auto sidecar = FindSidecar(fs, "d/b");
+  ASSERT_OK(sidecar);
+  EXPECT_EQ(*sidecar, "d/.LZY.a");
+  const std::string aside = TemporarySidecarPath("d/.LZY.a");
+  stdfs::rename("d/.LZY.a", aside);
+  Write("d/a", "another");
+  Superblock later;
+  later.uuid = UuidOf(77);
+  later.generation = 2;
+  Protect("d/a", later, "a");
+  const std::uint64_t lists = fs.lists();
+  sidecar = FindSidecar(fs, "d/b");
+  ASSERT_OK(sidecar);
+  EXPECT_EQ(*sidecar, aside);
+  EXPECT_GT(fs.lists(), lists);
+}
+
 // A list of a directory gives the same inodes as stat.
 TEST_F(ResolveRenamedTest, AListTellsTheInodesThatAStatTells) {
   Write("d/a");

@@ -185,9 +185,11 @@ std::optional<Neighbours::Entry> Neighbours::Read(FileSystem& fs, const std::str
   entry.birth_ns = peek->stamp.birth_ns;
   entry.bytes = peek->committed ? peek->stamp.size : 0;
   entry.mtime_ns = peek->stamp.mtime_ns;
+  entry.uuid = peek->uuid;
+  entry.rank = peek->rank;
+  entry.generation = peek->generation;
   entry.of_set = peek->kind == DatasetKind::kSet && peek->committed;
   if (!entry.of_set) return entry;
-  entry.set = peek->uuid;
   const auto owner = DataPathOf(path);
   entry.pattern = owner ? PatternFromTail(*owner, peek->name, peek->rank).value_or("") : "";
   return entry;
@@ -206,7 +208,7 @@ void Neighbours::Index() {
     const auto at = owner ? std::ranges::lower_bound(files_, *owner, {}, &Seen::name) : files_.end();
     if (at == files_.end() || at->name != *owner) continue;
     const FileStat file{.inode = at->inode, .birth_ns = at->birth_ns};
-    if (IsSameFile(file, {.inode = entry.inode, .birth_ns = entry.birth_ns})) at_home_[entry.set].push_back(*owner);
+    if (IsSameFile(file, {.inode = entry.inode, .birth_ns = entry.birth_ns})) at_home_[entry.uuid].push_back(*owner);
   }
   std::ranges::sort(files_by_inode_);
   std::ranges::sort(sidecars_by_inode_);
@@ -229,6 +231,12 @@ std::vector<std::string> Neighbours::FilesOf(std::uint64_t inode) const {
 
 std::vector<std::string> Neighbours::SidecarsFor(std::uint64_t inode) const {
   return NamesWith(inode, sidecars_by_inode_, sidecars_);
+}
+
+bool Neighbours::WasCommittedSince(const std::string& name, const Peek& now) const {
+  const auto at = std::ranges::lower_bound(sidecars_, name, {}, &Entry::name);
+  return at != sidecars_.end() && at->name == name && at->status.ok() && at->uuid == now.uuid && at->rank == now.rank &&
+         at->generation < now.generation;
 }
 
 std::vector<std::string> Neighbours::SidecarsOfSize(std::uint64_t bytes) const {
@@ -256,7 +264,7 @@ std::vector<std::string> Neighbours::SidecarsOfSets() const {
 }
 
 bool Neighbours::HasSetBut(const Uuid& set) const {
-  return std::ranges::any_of(sidecars_, [&](const Entry& entry) { return entry.status.ok() && entry.of_set && entry.set != set; });
+  return std::ranges::any_of(sidecars_, [&](const Entry& entry) { return entry.status.ok() && entry.of_set && entry.uuid != set; });
 }
 
 const std::vector<std::string>& Neighbours::MembersAtHome(const Uuid& set) const {

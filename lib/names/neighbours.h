@@ -50,6 +50,9 @@ class Neighbours {
   std::vector<std::string> FilesOf(std::uint64_t inode) const;
   /// Names of sidecars that were made for a file with this inode. Those that cannot be read are left out.
   std::vector<std::string> SidecarsFor(std::uint64_t inode) const;
+  /// True if the dataset that had the sidecar `name` at the look has it still, and was committed since: `now` is what it
+  /// records now. So no other name can have what the look saw there.
+  bool WasCommittedSince(const std::string& name, const Peek& now) const;
   /// Names of sidecars that were committed for a file of this size.
   std::vector<std::string> SidecarsOfSize(std::uint64_t bytes) const;
   /// Names of sidecars that were committed for a file of this size and mtime.
@@ -82,8 +85,10 @@ class Neighbours {
     std::uint64_t bytes = 0;  // of the file as committed
     std::int64_t mtime_ns = 0;
     std::int64_t birth_ns = 0;
+    Uuid uuid{};  // of the dataset
+    std::uint32_t rank = 0;
+    std::uint64_t generation = 0;
     bool of_set = false;  // committed
-    Uuid set{};
     std::string pattern;  // of the set; empty if the sidecar's name does not match it
   };
   // The looks that are kept for a file system.
