@@ -64,8 +64,9 @@ bool DistinguishesChangesOfOneTick(int at, const std::string& directory) {
 // Measured once for each st_dev and remembered until the process ends. The test file is made in the directory of this file.
 // The function checks that both have the same st_dev, because a mount point or a symbolic link may lie between.
 bool PosixFile::StampsEveryChange() {
-  static std::mutex mutex;
-  static std::map<dev_t, bool> known;
+  // Never destroyed: commits in the background may go on while the process ends.
+  static auto& mutex = *new std::mutex;
+  static auto& known = *new std::map<dev_t, bool>;
   struct stat about {};
   if (fstat(fd_.get(), &about) != 0 || !HasLocalStamps(fd_.get())) return false;
   const std::lock_guard lock(mutex);

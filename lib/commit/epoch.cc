@@ -147,7 +147,10 @@ Status MarkHandedOver(FileSystem& fs, const std::string& data_path, const Intent
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(data_path));
   LZY_ASSIGN_OR_RETURN(const auto sidecar, LockSidecar(fs, path, nullptr, nullptr, /*timeout_seconds=*/0));
   if (!sidecar->intent() || !SameWriter(*sidecar->intent(), own)) return Status::Ok();
-  return sidecar->MarkHandedOver();
+  if ((own.flags & kIntentHandedOver) != 0) return sidecar->MarkHandedOver();
+  Intent plain = *sidecar->intent();
+  plain.flags &= ~kIntentHandedOver;
+  return sidecar->SetIntent(std::move(plain));
 }
 
 // If the intent stayed under the old name, the file would look as if nobody wrote it. A sidecar that another writer relies

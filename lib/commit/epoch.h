@@ -58,7 +58,8 @@ std::optional<EpochStart> FollowToCleanEpoch(FileSystem& fs, const Options& opti
 /// intent. Waits as BeginEpoch does.
 Status AbandonEpoch(FileSystem& fs, const Options& options, const std::string& data_path, const EpochStart& start);
 /// Call it when the program has handed the commit of the epoch over, and writes no more: tools that find the intent `own`
-/// say that its commit is under way. Does nothing if this intent is not set any more, or if the sidecar is locked.
+/// say that its commit is under way. Without kIntentHandedOver in the flags of `own`, they do not say so any more. Does
+/// nothing if this intent is not set any more, or if the sidecar is locked.
 Status MarkHandedOver(FileSystem& fs, const std::string& data_path, const Intent& own);
 /// Call it if the file was renamed from `from` to `to` (in the same directory) during an epoch. `own` are the intents that
 /// this program set on the file. Renames the sidecar with its intent. If another sidecar has the new name, renames it after

@@ -72,7 +72,7 @@ class ProvenKinds {
   std::set<Kind> kinds_;
 };
 ProvenKinds& Proven() {
-  static ProvenKinds proven;
+  static auto& proven = *new ProvenKinds;  // never destroyed: commits may go on while the process ends
   return proven;
 }
 

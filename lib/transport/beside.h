@@ -1,5 +1,5 @@
 #pragma once
-// Threads of lzy that make MPI calls beside the program: commits in the background (romio_hooks/beside).
+// Threads of lzy that make MPI calls beside the program: commits in the background (romio_hooks/background).
 //
 // Such a thread must leave the processor to the program, so it sleeps where other threads of lzy spin (Patience). It must
 // also make no MPI call any more once the process ends: a program may call exit() without MPI_Finalize, and then the
@@ -23,8 +23,12 @@ class BesideProgram {
   /// thread beside the program.
   static void StopIfEnding();
   /// For the end of the process: all such threads stop at their next StopIfEnding. Waits until they have stopped or ended,
-  /// at most for `patience`. Afterwards nothing of lzy works in the background any more.
+  /// at most for `patience`. A thread that does not come there in time goes on until it does.
   static void EndAll(std::chrono::milliseconds patience);
+  /// True once EndAll was called. If it found threads at work, `Interrupted` is true, too: what they did never ends, and
+  /// nobody may wait for it.
+  static bool Ending();
+  static bool Interrupted();
 };
 
 }  // namespace lzy

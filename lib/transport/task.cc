@@ -51,7 +51,7 @@ int Message::length() const {
 }
 
 Pump& Pump::OfProcess() {
-  static Pump pump;
+  static auto& pump = *new Pump;  // never destroyed: commits may go on while the process ends
   return pump;
 }
 

@@ -62,7 +62,7 @@ struct Memory {
   std::map<std::string, KnownExchange> known;
 };
 Memory& MemoryOfProcess() {
-  static Memory memory;
+  static auto& memory = *new Memory;  // never destroyed: commits may go on while the process ends
   return memory;
 }
 

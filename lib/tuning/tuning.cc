@@ -101,7 +101,7 @@ std::string MakeMachineKey() {
 
 // Reading it opens about ten files of the kernel.
 std::string MachineKey() {
-  static const std::string key = MakeMachineKey();
+  static const auto& key = *new std::string(MakeMachineKey());  // never destroyed
   return key;
 }
 

@@ -33,22 +33,24 @@ constexpr std::size_t kMostFailures = 64;
 // Of this thread, and so of the threads that it starts. The program's own threads come first, but a thread of the lowest
 // priority could be kept off the processor while it holds a lock that the program's MPI calls need.
 void LowerPriority() {
-  constexpr int kNicer = 10, kNicest = 19, kIoWhoProcess = 1, kIoClassIdle = 3 << 13;
+  constexpr int kNicer = 5, kNicest = 19, kIoWhoProcess = 1, kIoClassIdle = 3 << 13;
   const auto self = static_cast<id_t>(syscall(SYS_gettid));
   (void)setpriority(PRIO_PROCESS, self, std::min(getpriority(PRIO_PROCESS, self) + kNicer, kNicest));
   (void)syscall(SYS_ioprio_set, kIoWhoProcess, 0, kIoClassIdle);
 }
 
 // A program may end by exit() without MPI_Finalize, and MPI_Abort may call exit(). A child process has no such threads.
-void StopAtExit() {
-  static pid_t owner;
+constinit pid_t owner = 0;
+
+}  // namespace
+
+void Background::StopAtExit() {
+  if (owner != 0) return;
   owner = getpid();
   (void)std::atexit([] {
     if (getpid() == owner) BesideProgram::EndAll(kPatienceAtExit);
   });
 }
-
-}  // namespace
 
 Background& Background::Get() {
   static auto& background = *new Background;
@@ -57,7 +59,7 @@ Background& Background::Get() {
 
 bool Background::IsPossible() {
   const std::lock_guard lock(mutex_);
-  if (finished_) return false;
+  if (finished_ || BesideProgram::Ending()) return false;
   if (!possible_) {
     possible_ = MpiAllowsThreads();
     if (*possible_) StopAtExit();
@@ -67,7 +69,7 @@ bool Background::IsPossible() {
 
 template <class Which>
 bool Background::Any(const Which& which) const {
-  for (const auto& [thread, lane] : lanes_) {
+  for (const auto& [key, lane] : lanes_) {
     if (std::ranges::any_of(lane.jobs, [&](const auto& job) { return which(*job); })) return true;
   }
   return false;
@@ -75,6 +77,7 @@ bool Background::Any(const Which& which) const {
 
 bool Background::Begin(const std::shared_ptr<OpenFile>& file, CommitTimes::Clock::time_point since, std::function<Status()> commit) {
   auto job = std::make_shared<Job>();
+  job->from = std::this_thread::get_id();
   job->file = file;
   job->path = file->path;
   job->commit = std::move(commit);
@@ -87,16 +90,25 @@ bool Background::Begin(const std::shared_ptr<OpenFile>& file, CommitTimes::Clock
     job->inode = file->disk->inode;
   }
   std::unique_lock lock(mutex_);
+  if (finished_ || BesideProgram::Ending()) return false;
   RemoveEndedLanes();
-  Lane& lane = lanes_[std::this_thread::get_id()];
+  Lane& lane = lanes_[{job->from, file->set ? file->set->id : std::string()}];
+  const auto queued = [&] {
+    std::size_t count = 0;
+    (void)Any([&](const Job& other) {
+      count += other.from == job->from ? 1 : 0;
+      return false;
+    });
+    return count;
+  };
   const auto is_elsewhere = [&]() -> bool {
     const auto of_file = [&](const auto& other) { return other->file == file; };
     return Any([&](const Job& other) { return other.file == file; }) && std::ranges::none_of(lane.jobs, of_file);
   };
   ++lane.callers;
-  changed_.wait(lock, [&] { return lane.jobs.size() < kMostQueued && !is_elsewhere(); });
+  changed_.wait(lock, [&] { return BesideProgram::Interrupted() || (queued() < kMostQueued && !is_elsewhere()); });
   --lane.callers;
-  if (finished_) return false;
+  if (finished_ || BesideProgram::Ending()) return false;
   job->blocked = Clock::now() - since;
   lane.jobs.push_back(job);
   if (!StartThreadOf(lane)) {
@@ -163,57 +175,71 @@ void Background::RunFirst(Lane& lane, std::unique_lock<std::mutex>& lock) {
 }
 
 void Background::NoteResult(const Job& job, const Status& status) {
-  if (failures_.size() >= kMostFailures) failures_.erase(failures_.begin());
-  failures_.insert_or_assign(job.path, status);
+  if (failures_.size() >= kMostFailures) failures_.pop_front();
+  failures_.emplace_back(job, status);
 }
 
 void Background::AwaitFile(const OpenFile& file) {
   if (file.commits_pending.load() == 0) return;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !Any([&](const Job& job) { return job.file.get() == &file; }); });
+  changed_.wait(lock, [&] {
+    return BesideProgram::Interrupted() || !Any([&](const Job& job) { return job.file.get() == &file; });
+  });
 }
 
 void Background::AwaitAll() {
   if (pending_.load() == 0) return;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this, last = begun_] { return !Any([&](const Job& job) { return job.number <= last; }); });
+  changed_.wait(lock, [this, last = begun_] {
+    return BesideProgram::Interrupted() || !Any([&](const Job& job) { return job.number <= last; });
+  });
+}
+
+Background::Named Background::Name(const std::string& path) {
+  const auto directory = PosixFileSystem().RealPath(DirectoryOf(path));
+  const auto stat = PosixFileSystem().Stat(path);
+  Named named{directory.ok() ? JoinPath(*directory, BaseNameOf(path)) : path, std::nullopt, true};
+  if (stat.ok()) named.stat = *stat;
+  named.missing = stat.status().code() == Code::kNotFound;
+  return named;
+}
+
+// A file may have been renamed since, so its inode counts, too.
+bool Background::Named::Is(const Job& job) const {
+  return job.path == path || (stat && job.inode == stat->inode && job.file_system == stat->file_system);
 }
 
 void Background::AwaitBeforeOpen(const std::string& path) {
   if (pending_.load() == 0) return;
-  const auto directory = PosixFileSystem().RealPath(DirectoryOf(path));
-  const std::string real_path = directory.ok() ? JoinPath(*directory, BaseNameOf(path)) : path;
-  const auto stat = PosixFileSystem().Stat(path);
-  const bool there = stat.status().code() != Code::kNotFound;
-  if (!there || (stat.ok() && stat->size == 0)) {
+  const Named named = Name(path);
+  if (named.missing || (named.stat && named.stat->size == 0)) {
     // The file of a commit may have been renamed meanwhile: its sidecar must follow before another file gets its name.
     const std::lock_guard lock(mutex_);
-    const bool own = Any([&](const Job& job) {
-      return job.path == real_path || (there && job.inode == stat->inode && job.file_system == stat->file_system);
-    });
-    if (!own) return;
+    if (!Any([&](const Job& job) { return named.Is(job); })) return;
   }
   AwaitAll();
 }
 
 Status Background::AwaitResult(const std::string& path, std::optional<std::chrono::duration<double>> patience) {
+  const Named named = path.empty() ? Named() : Name(path);
+  const auto counts = [&](const Job& job) { return path.empty() || named.Is(job); };
   std::unique_lock lock(mutex_);
-  const auto of_path = [&](const std::string& one) { return path.empty() || one == path; };
-  const auto done = [&, last = begun_] { return !Any([&](const Job& job) { return job.number <= last && of_path(job.path); }); };
-  if (!patience) {
+  const auto done = [&, last = begun_] {
+    return BesideProgram::Interrupted() || !Any([&](const Job& job) { return job.number <= last && counts(job); });
+  };
+  // Clocks cannot count much further.
+  constexpr std::chrono::duration<double> kLongest{1e9};
+  if (!patience || !(*patience <= kLongest)) {
     changed_.wait(lock, done);
   } else if (!changed_.wait_for(lock, *patience, done)) {
     return {Code::kTimeout, "commits in the background have not ended"};
   }
   Status first;
-  for (auto at = failures_.begin(); at != failures_.end();) {
-    if (!of_path(at->first)) {
-      ++at;
-      continue;
-    }
-    if (first.ok()) first = at->second;
-    at = failures_.erase(at);
-  }
+  std::erase_if(failures_, [&](const std::pair<Job, Status>& failure) {
+    if (!counts(failure.first)) return false;
+    if (first.ok()) first = failure.second;
+    return true;
+  });
   return first;
 }
 
@@ -225,11 +251,11 @@ bool Background::TakeFailure() {
 void Background::Finish(bool speaks) {
   std::unique_lock lock(mutex_);
   const std::uint64_t before = ended_;
-  const auto idle = [&] { return pending_.load() == 0; };
+  const auto idle = [&] { return BesideProgram::Interrupted() || pending_.load() == 0; };
   if (!changed_.wait_for(lock, kSilence, idle)) {
     if (speaks) {
       const std::string path = [&] {
-        for (const auto& [thread, lane] : lanes_) {
+        for (const auto& [key, lane] : lanes_) {
           if (!lane.jobs.empty()) return lane.jobs.front()->path;
         }
         return std::string();
@@ -240,9 +266,10 @@ void Background::Finish(bool speaks) {
     changed_.wait(lock, idle);
   }
   finished_ = true;
+  if (BesideProgram::Interrupted()) return;  // threads that stopped in the middle do not end
   lock.unlock();
   // Nobody adds lanes or work any more.
-  for (auto& [thread, lane] : lanes_) {
+  for (auto& [key, lane] : lanes_) {
     if (lane.thread.joinable()) lane.thread.join();
   }
 }

@@ -2,10 +2,11 @@
 // Commits in the background (docs/design/background.md). The hooks of sync and close hand a commit over to a thread of the
 // layer, and return. The intent of the epoch stays set until the commit counts.
 //
-// Order. The commits that one thread of the program hands over form a *lane*: they run one after the other, in this order.
-// Each lane has a thread of its own. So a commit waits only for commits for which the program itself would have waited with
-// commit=wait, and ranks that close files in different orders cannot hang where they did not hang before. Messages of
-// different commits cannot mix, because each open file has a communicator of its own, and sets have a lock (sets/sets.h).
+// Order. The commits of shared files that one thread of the program hands over form a *lane*: they run one after the other,
+// in this order. So do the commits of one set. Each lane has a thread of its own. So a commit waits only for commits for
+// which the program itself would have waited with commit=wait, and ranks that close files in different orders cannot hang
+// where they did not hang before. Messages of different commits cannot mix, because each open file has a communicator
+// of its own, and sets take turns (sets/sets.h).
 //
 // All functions are local and thread-safe. Waiting threads sleep.
 
@@ -21,7 +22,9 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "base/file.h"
 #include "base/status.h"
 #include "hooks/files/open_file.h"
 
@@ -35,11 +38,16 @@ class Background {
   /// True if MPI allows it (MPI_THREAD_MULTIPLE), and MPI_Finalize has not begun. The ranks of a file compare their answers
   /// when they open it (OpenFile::background).
   bool IsPossible();
-  /// Hands over `commit`, which is called once in the thread of the caller's lane. Waits until fewer than kMostQueued
-  /// commits of this lane have not ended, and until no other lane commits `file`. False if there is no thread for it:
+  /// Sees to it that the threads stop when the process ends. Call it before MPI_Init if commits in the background are asked
+  /// for: exit handlers that the program registers later run before the threads stop, and may call MPI_Finalize.
+  static void StopAtExit();
+  /// Hands over `commit`, which is called once in the thread of its lane. Waits until fewer than kMostQueued commits that
+  /// the caller's thread handed over have not ended, and until no other lane commits `file`. False if there is no thread for it:
   /// then the caller commits. `since`: when the hook began its own work.
   bool Begin(const std::shared_ptr<OpenFile>& file, CommitTimes::Clock::time_point since, std::function<Status()> commit);
 
+  /// Whether any commit has not ended.
+  bool IsBusy() const { return pending_.load() != 0; }
   /// Returns when all commits of this handle have ended.
   void AwaitFile(const OpenFile& file);
   /// Returns when all commits have ended that were handed over before the call.
@@ -58,12 +66,13 @@ class Background {
   /// rank writes a line if that takes long.
   void Finish(bool speaks);
 
-  /// The most commits of a lane that have not ended.
+  /// The most commits of a thread of the program that have not ended.
   static constexpr std::size_t kMostQueued = 2;
 
  private:
   struct Job {
     std::uint64_t number = 0;
+    std::thread::id from;  // the thread of the program
     std::shared_ptr<OpenFile> file;
     std::string path;
     std::uint64_t file_system = 0, inode = 0;
@@ -71,6 +80,16 @@ class Background {
     CommitTimes::Clock::duration blocked{};
     std::function<Status()> commit;
   };
+  /// A path of the program: its real directory with its name, and the file that is there.
+  struct Named {
+    std::string path;
+    std::optional<FileStat> stat;
+    bool missing = false;
+    /// Whether the commit is of this file.
+    bool Is(const Job& job) const;
+  };
+  static Named Name(const std::string& path);
+
   struct Lane {
     std::deque<std::shared_ptr<Job>> jobs;  // the first one is under way
     std::thread thread;
@@ -93,9 +112,9 @@ class Background {
   std::atomic<std::size_t> pending_{0};  // jobs that have not ended
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::thread::id, Lane> lanes_;  // by the thread of the program
+  std::map<std::pair<std::thread::id, std::string>, Lane> lanes_;  // by the thread of the program, and the id of the set
   std::uint64_t begun_ = 0, ended_ = 0;
-  std::map<std::string, Status> failures_;  // by path, until AwaitResult returns them
+  std::deque<std::pair<Job, Status>> failures_;  // until AwaitResult returns them
   bool owes_error_ = false;
   bool finished_ = false;
   std::optional<bool> possible_;

@@ -15,6 +15,7 @@
 #include "hooks/files/registry.h"
 #include "hooks/reports/messages.h"
 #include "hooks/sets/sets.h"
+#include "transport/beside.h"
 
 namespace lzy::hooks {
 namespace {
@@ -59,13 +60,17 @@ bool HandOver(const std::shared_ptr<OpenFile>& file, Moment moment, bool data_sa
     if (!file->comm->Barrier().ok()) return false;
   }
   if (Registry::Get().IsOpenElsewhere(*file)) return false;
-  const auto time = TimeAtHandOver(*file);
-  auto place = file->Leads() && moment == Moment::kClose ? PlaceAtHandOver(*file) : nullptr;
+  // A commit of an earlier sync may find that the file was renamed.
+  const std::string path = file->PathNow();
+  const auto time = TimeAtHandOver(path);
+  auto place = file->Leads() && moment == Moment::kClose ? PlaceAtHandOver(path) : nullptr;
   return background.Begin(file, since, [file, moment, data_safe, time, place = std::move(place)] {
     file->handed_over = time;
     file->place = place;
-    MarkCommitUnderWay(*file);
-    return CommitAt(*file, moment, data_safe);
+    (void)NoThrow([&] { MarkCommitUnderWay(*file, true); });  // only words depend on it
+    const Status status = CommitAt(*file, moment, data_safe);
+    if (!status.ok()) (void)NoThrow([&] { MarkCommitUnderWay(*file, false); });
+    return status;
   });
 }
 
@@ -89,8 +94,13 @@ void DecideBackground(OpenFile& file) {
 
 Status CommitOrHandOver(const std::shared_ptr<OpenFile>& file, Moment moment, bool data_safe) {
   const auto since = CommitTimes::Clock::now();
-  if (HandOver(file, moment, data_safe, since)) return Status::Ok();
+  bool handed_over = false;
+  // If memory runs out on one rank, it commits here, where the others expect its messages.
+  (void)NoThrow([&] { handed_over = HandOver(file, moment, data_safe, since); });
+  if (handed_over) return Status::Ok();
   Background::Get().AwaitFile(*file);
+  // Commits that stopped in the middle have communicators and locks that this one would need.
+  if (BesideProgram::Interrupted()) return {Code::kIo, "the process ends while commits are under way in the background"};
   file->times = {since, std::nullopt};
   file->handed_over.reset();
   return CommitAt(*file, moment, data_safe);
@@ -101,17 +111,12 @@ void AwaitCommitsOf(const OpenFile& file) noexcept {
   Guarded("commit", [&] { Background::Get().AwaitFile(file); });
 }
 
-// Called by the C interface, possibly with a relative path.
+// Called by the C interface.
 int AwaitCommits(const char* path, double seconds, char* why, std::size_t why_size) {
   Status status;
   Guarded("lzy_commit_wait", [&] {
-    std::string real_path;
-    if (path != nullptr) {
-      const auto found = PosixFileSystem().RealPath(path);
-      real_path = found.ok() ? *found : std::string(path);
-    }
     const auto patience = seconds < 0 ? std::nullopt : std::optional(std::chrono::duration<double>(seconds));
-    status = Background::Get().AwaitResult(real_path, patience);
+    status = Background::Get().AwaitResult(path == nullptr ? std::string() : std::string(path), patience);
   });
   if (why_size > 0) {
     const std::size_t length = status.ok() ? 0 : std::min(status.message().size(), why_size - 1);

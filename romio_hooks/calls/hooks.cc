@@ -38,6 +38,7 @@
 #include "hooks/transfers/pending.h"
 #include "hooks/transfers/verifying.h"
 #include "mpi/finalize_progress.h"
+#include "transport/beside.h"
 
 namespace lzy::hooks {
 namespace {
@@ -214,7 +215,9 @@ int StartMpi(const Starting& start) {
   Usage::StartClock();
   ServeNetworkInFinalize();
   const char* const when = std::getenv("LZY_COMMIT");
-  const int code = StartWithLevel(start, /*raise=*/when != nullptr && std::string_view(when) == "background");
+  const bool background = when != nullptr && std::string_view(when) == "background";
+  if (background) Background::StopAtExit();
+  const int code = StartWithLevel(start, /*raise=*/background);
   if (code == MPI_SUCCESS) {
     Guarded("MPI_Init", [] {
       Sets::Start();
@@ -241,7 +244,8 @@ bool IsFirstOfWorld() {
 // sets. A close after this still commits a shared file; a member of a set then stays at risk.
 int Finalize(RealCall real) {
   Guarded("MPI_Finalize", [] { Background::Get().Finish(IsFirstOfWorld()); });
-  Guarded("MPI_Finalize", [] { Sets::Finish(); });
+  // After an interruption, a thread that does not end may hold the lock of the sets.
+  if (!BesideProgram::Interrupted()) Guarded("MPI_Finalize", [] { Sets::Finish(); });
   int code = real();
   Guarded("MPI_Finalize", [&] {
     for (const auto& file : Registry::Get().TakeAll()) {
@@ -477,7 +481,7 @@ int TrackedRead(RealCall real, const DataCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file) return real();
   if (call.done == Done::kUntold) LetPointerWander(*file);
-  AwaitCommitsOf(*file);  // checks of ordered reads use its communicator
+  if (file->check && call.place == Place::kOrdered) AwaitCommitsOf(*file);  // their checks use its communicator
   if (file->check) return ReadChecked(real, call, file);
   // The new position depends on how much data the file had.
   if (call.place == Place::kOwnPointer) LoseOwnPosition(*file);

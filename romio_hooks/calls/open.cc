@@ -444,8 +444,9 @@ int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* 
   if (inside_open) return real();
   Usage::StartClock();
   // The program may be about to overwrite its only committed checkpoint, while the commit of the next one is under way.
+  // A file that is not committed yet cannot be checked when it is read.
   const bool changes = (mode & MPI_MODE_RDONLY) == 0 || (mode & MPI_MODE_DELETE_ON_CLOSE) != 0;
-  if (name != nullptr && changes) {
+  if (name != nullptr && Background::Get().IsBusy() && (changes || WantsChecks(As<MPI_Info>(info)))) {
     Guarded("MPI_File_open", [&] { Background::Get().AwaitBeforeOpen(PathOfName(PosixFileSystem(), name)); });
   }
   inside_open = true;

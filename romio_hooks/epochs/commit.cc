@@ -82,6 +82,7 @@ struct Union {
   bool cover_all = false;
   bool met_others = false;
   bool capture_counts = true;
+  bool in_background = false;  // a rank has handed its part over
   std::int64_t written_until_ns = 0;
   std::shared_ptr<Capture> capture;  // of this rank
   EpochPart lead;
@@ -109,6 +110,7 @@ Union Unite(OpenFile& file, std::vector<EpochPart> parts) {
     // In the background: each rank saw the file when it handed the commit over. If one saw another time than the others,
     // somebody else may have changed it in between.
     if (part.handed_over) {
+      sum.in_background = true;
       const bool differs = seen && *seen != *part.handed_over;
       sum.cover_all |= differs;
       sum.capture_counts &= !differs;
@@ -161,7 +163,10 @@ Status CommitUnionOnce(OpenFile& file, Moment moment, Union& sum) {
   Attempt attempt;
   const Status prepared = NoThrow([&] {
     if (file.Leads() && sum.lead.presence == EpochPart::Presence::kMoved) FollowMove(file, sum.lead.path, sum.own);
-    file.path = sum.lead.path;
+    if (file.path != sum.lead.path) {
+      const std::lock_guard lock(file.mutex);
+      file.path = sum.lead.path;
+    }
     attempt.options = file.options;
     attempt.dataset = {.kind = DatasetKind::kShared, .path = file.path, .members = {}};
     attempt.request.touched.emplace();
@@ -191,7 +196,7 @@ Status CommitUnionOnce(OpenFile& file, Moment moment, Union& sum) {
 Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
   constexpr int kMostRenames = 5;
   Status status = CommitUnionOnce(file, moment, sum);
-  for (int renames = 0; status.code() == Code::kNotFound && renames < kMostRenames; ++renames) {
+  for (int renames = 0; sum.in_background && status.code() == Code::kNotFound && renames < kMostRenames; ++renames) {
     const auto moved = FollowRenameNow(file, sum);
     if (!moved.ok() || !*moved) break;
     status = CommitUnionOnce(file, moment, sum);
@@ -234,15 +239,18 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
   if (sum.lead.presence == EpochPart::Presence::kGone) {
     // The file was deleted while it was open, by MPI_File_delete or without MPI: nothing is left to protect. If another
     // file has its name now, the writes to the deleted file do not put it at risk.
-    if (file.Leads() && IsMovedAway(file)) {
-      Say(file.options, Options::Log::kWarn,
+    if (!file.Leads()) return Status::Ok();
+    // In the background it may have been moved to another directory, where it needs its sidecar.
+    if (file.handed_over && (!file.place || IsMovedAway(file))) {
+      Say(file.options, file.place ? Options::Log::kWarn : Options::Log::kInfo,
           fmt::format("{}: moved to where this process does not see it before its commit in the background: it is not protected. "
                       "Type for its new path: lzy-protect PATH",
                       file.path));
+      return Status::Ok();
     }
-    if (file.Leads() && PosixFileSystem().Stat(file.path, /*follow=*/false).ok()) {
+    if (PosixFileSystem().Stat(file.path, /*follow=*/false).ok()) {
       TakeIntentBack(file);
-    } else if (file.Leads()) {
+    } else {
       (void)Forget(PosixFileSystem(), file.path);
     }
     return Status::Ok();

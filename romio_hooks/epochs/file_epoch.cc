@@ -324,39 +324,40 @@ EpochPart TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std
   return part;
 }
 
-std::optional<FileTime> TimeAtHandOver(const OpenFile& file) {
+std::optional<FileTime> TimeAtHandOver(const std::string& path) {
   constexpr std::int64_t kMillisecond = 1'000'000;
   // If the time is further ahead, another clock sets it.
   const std::int64_t limit = std::max(100 * kMillisecond, 4 * CoarseGranularityNs());
-  const auto opened = PosixFileSystem().Open(file.path, OpenMode::kRead);
-  auto stat = opened.ok() ? (*opened)->Stat() : PosixFileSystem().Stat(file.path);
+  const auto opened = PosixFileSystem().Open(path, OpenMode::kRead);
+  auto stat = opened.ok() ? (*opened)->Stat() : PosixFileSystem().Stat(path);
   const bool never_racy = opened.ok() && (*opened)->StampsEveryChange();
   for (std::int64_t waited = 0; stat.ok() && !never_racy && waited < limit; waited += kMillisecond) {
     const std::int64_t ahead = stat->mtime_ns - CoarseNowNs();
     if (ahead < 0 || ahead > limit) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    stat = PosixFileSystem().Stat(file.path);
+    stat = PosixFileSystem().Stat(path);
   }
   if (!stat.ok()) return std::nullopt;
   return FileTime{stat->size, stat->mtime_ns};
 }
 
-std::shared_ptr<const Descriptor> PlaceAtHandOver(const OpenFile& file) {
+std::shared_ptr<const Descriptor> PlaceAtHandOver(const std::string& path) {
   constexpr long kNfs = 0x6969;
-  auto place = std::make_shared<const Descriptor>(open(file.path.c_str(), O_PATH | O_CLOEXEC | O_NOFOLLOW));
+  auto place = std::make_shared<const Descriptor>(open(path.c_str(), O_PATH | O_CLOEXEC | O_NOFOLLOW));
   struct statfs system {};
   if (!place->valid() || fstatfs(place->get(), &system) != 0 || system.f_type == kNfs) return nullptr;
   return place;
 }
 
-void MarkCommitUnderWay(OpenFile& file) {
-  if (!file.disk->epoch_open.load()) return;
+void MarkCommitUnderWay(OpenFile& file, bool under_way) {
   std::optional<Intent> own;
   {
     const std::lock_guard lock(file.disk->mutex);
     if (file.disk->start) own = MarkOf(file.disk->start->intent);
   }
-  if (own) (void)MarkHandedOver(PosixFileSystem(), file.path, *own);  // only words depend on it
+  if (!own) return;
+  own->flags = under_way ? own->flags | kIntentHandedOver : own->flags & ~kIntentHandedOver;
+  (void)MarkHandedOver(PosixFileSystem(), file.path, *own);
 }
 
 bool IsMovedAway(const OpenFile& file) {

@@ -42,11 +42,12 @@ void CompareSizes(OpenFile& file);
 /// Call it when a commit is handed over, after the real call. Returns size and time of the file such that every later change of
 /// it, however soon, gives it another time: waits for the next tick of the clock, some milliseconds, where the kernel does
 /// not give each change a time of its own. nullopt if the file is not there.
-std::optional<FileTime> TimeAtHandOver(const OpenFile& file);
+std::optional<FileTime> TimeAtHandOver(const std::string& path);
 /// A descriptor for OpenFile::place; null on NFS, where it could keep a file of the program from being removed.
-std::shared_ptr<const Descriptor> PlaceAtHandOver(const OpenFile& file);
-/// In the background, before the commit: tools that find the intent of this process say that its commit is under way.
-void MarkCommitUnderWay(OpenFile& file);
+std::shared_ptr<const Descriptor> PlaceAtHandOver(const std::string& path);
+/// In the background, before the commit: from now on, tools that find the intent of this process say that its commit is under
+/// way. After a commit that failed, with false: they do not say so any more.
+void MarkCommitUnderWay(OpenFile& file, bool under_way);
 /// True if the file was moved to where this process does not see it: it has no path any more, but is not deleted.
 bool IsMovedAway(const OpenFile& file);
 

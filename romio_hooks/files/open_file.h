@@ -108,7 +108,8 @@ class UnfinishedRead {
 /// One open handle on this rank. Shared by the Registry and the hooks that work with it, so it may live until the commit at
 /// close has ended.
 struct OpenFile : std::enable_shared_from_this<OpenFile> {
-  // Set at open and constant afterwards, except `path`: a commit changes it if the file was renamed while it was open.
+  // Set at open and constant afterwards, except `path`: a commit changes it, under `mutex`, if the file was renamed while it
+  // was open.
   std::string path;  ///< absolute, symlinks resolved; as rank 0 of the communicator sees it
   Options options;
   /// The ranks that opened the file together; a communicator of one rank for members of sets.
@@ -193,6 +194,11 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   Doubts doubts;
 
   bool Leads() const { return comm->rank() == 0; }
+  /// A copy of `path`. For threads of the program, while a commit in the background may change it.
+  std::string PathNow() {
+    const std::lock_guard lock(mutex);
+    return path;
+  }
   /// First byte that changes if the file grows or shrinks from or to `size` bytes. If a block ends there in the middle,
   /// this is one byte earlier, so that the block counts as changed. Locks `mutex`.
   std::uint64_t BeginOfChange(std::uint64_t size) {

@@ -27,11 +27,6 @@ Clock::time_point After(double seconds) {
 /// the rank that is awaited, and a meeting of ranks that come together is quick.
 constexpr Pause kShortest{50};
 constexpr Pause kLongest{5000};
-void WaitLonger(Pause& pause) {
-  BesideProgram::StopIfEnding();
-  std::this_thread::sleep_for(pause);
-  pause = std::min(pause * 2, kLongest);
-}
 
 bool IsDone(MPI_Request& request) {
   int done = 0;
@@ -114,20 +109,29 @@ void Rendezvous::Send(int to, Kind kind, const Key& key, ByteSpan content) {
   SendFirst(to, one);
 }
 
-std::optional<Rendezvous::Message> Rendezvous::Receive() {
+void Rendezvous::WaitLonger(std::unique_lock<std::mutex>& lock, Pause& pause) {
+  lock.unlock();
+  BesideProgram::StopIfEnding();
+  std::this_thread::sleep_for(pause);
+  lock.lock();
+  pause = std::min(pause * 2, kLongest);
+}
+
+std::list<Rendezvous::Message> Rendezvous::Receive() {
   while (true) {
     int there = 0;
     MPI_Status status;
-    if (PMPI_Iprobe(MPI_ANY_SOURCE, kTag, comm_, &there, &status) != MPI_SUCCESS || !there) return std::nullopt;
+    if (PMPI_Iprobe(MPI_ANY_SOURCE, kTag, comm_, &there, &status) != MPI_SUCCESS || !there) return {};
     int length = 0;
-    if (PMPI_Get_count(&status, MPI_BYTE, &length) != MPI_SUCCESS || length < 0) return std::nullopt;
+    if (PMPI_Get_count(&status, MPI_BYTE, &length) != MPI_SUCCESS || length < 0) return {};
     // Everything that may throw comes before the receive. The two strings are no longer than the message.
     Bytes bytes(static_cast<std::size_t>(length));
-    Message message;
+    std::list<Message> one(1);
+    Message& message = one.front();
     message.key.first.reserve(bytes.size());
     message.content.reserve(bytes.size());
     if (PMPI_Recv(bytes.data(), length, MPI_BYTE, status.MPI_SOURCE, kTag, comm_, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
-      return std::nullopt;
+      return {};
     }
     ByteReader reader(bytes);
     message.from = status.MPI_SOURCE;
@@ -138,59 +142,68 @@ std::optional<Rendezvous::Message> Rendezvous::Receive() {
     if (!reader.ok()) continue;
     const ByteSpan content = reader.GetBytes(reader.remaining());
     message.content.assign(content.begin(), content.end());
-    return message;
+    if (message.kind == Kind::kGo) message.turn = ++turns_;
+    return one;
   }
 }
 
 Rendezvous::Outcome Rendezvous::Meet(const std::string& name, ByteSpan mine, double timeout_seconds,
                                      const Decide& decide) {
   if (name.size() > kMostName) return {Status(Code::kInternal, "the name of a meeting is too long"), {}};
+  std::unique_lock lock(mutex_);
   const Key key{name, ++count_[name]};
-  if (rank_ != 0) return Attend(key, mine, timeout_seconds);
-  return Lead(key, mine, timeout_seconds, decide);
+  if (rank_ != 0) return Attend(lock, key, mine, timeout_seconds);
+  return Lead(lock, key, mine, timeout_seconds, decide);
 }
 
 // ------------------------------------------------------------------------------------------------------------- Rank 0
 
-Rendezvous::Outcome Rendezvous::Lead(const Key& key, ByteSpan mine, double timeout_seconds, const Decide& decide) {
+Rendezvous::Outcome Rendezvous::Lead(std::unique_lock<std::mutex>& lock, const Key& key, ByteSpan mine, double timeout_seconds,
+                                     const Decide& decide) {
   // If there is no memory for these messages, no rank has been answered yet, and the others give up when their time is
   // over. From here on there is always a message for each of them: this one, or one that replaces it completely.
   std::list<Sending> word = Aborts(key, "rank 0 ran out of memory", {});
   Outcome outcome;
   outcome.status = NoThrow([&] {
     Meeting& meeting = meetings_[key];
-    Status status = Coordinate(key, meeting, timeout_seconds, decide, mine, outcome.decision);
+    led_.insert(key);
+    Status status = Coordinate(lock, key, meeting, timeout_seconds, decide, mine, outcome.decision);
     word = status.ok() ? ForOthers(Kind::kGo, key, outcome.decision) : Aborts(key, status.message(), meeting.late);
     return status;
   });
   meetings_.erase(key);
+  led_.erase(key);
+  // Nobody else sends meanwhile, so all ranks get the GOs in the order of the turns.
   for (int rank = 1; rank < size_; ++rank) SendFirst(rank, word);
+  if (outcome.status.ok()) outcome.turn = ++turns_;
   return outcome;
 }
 
 // Rank 0 receives all messages that are there, whatever meeting they are for. A meeting that rank 0 has left is over; its
 // number is at most count_. A message for a later meeting waits in meetings_ until rank 0 joins that meeting.
-void Rendezvous::TakeArrivals(const Key& current) {
-  while (auto message = Receive()) {
-    const Key& key = message->key;
+void Rendezvous::TakeArrivals() {
+  for (auto one = Receive(); !one.empty(); one = Receive()) {
+    Message& message = one.front();
+    const Key& key = message.key;
+    const bool joined = led_.contains(key);
     const auto came = count_.find(key.first);
-    const bool over = key != current && came != count_.end() && key.second <= came->second;
+    const bool over = !joined && came != count_.end() && key.second <= came->second;
     if (over) continue;
     Meeting& meeting = meetings_[key];
     // Ranks send no other kinds.
-    if (message->kind == Kind::kArrive) {
-      meeting.arrived[message->from] = std::move(message->content);
-      if (key == current) Send(message->from, Kind::kPresent, key, {});
-    } else if (message->kind == Kind::kIn) {
-      meeting.in.insert(message->from);
-    } else if (message->kind == Kind::kWithdraw) {
-      meeting.withdrawn.insert(message->from);
+    if (message.kind == Kind::kArrive) {
+      meeting.arrived[message.from] = std::move(message.content);
+      if (joined) Send(message.from, Kind::kPresent, key, {});
+    } else if (message.kind == Kind::kIn) {
+      meeting.in.insert(message.from);
+    } else if (message.kind == Kind::kWithdraw) {
+      meeting.withdrawn.insert(message.from);
     }
   }
 }
 
-Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_seconds, const Decide& decide,
-                              ByteSpan mine, Bytes& decision) {
+Status Rendezvous::Coordinate(std::unique_lock<std::mutex>& lock, const Key& key, Meeting& meeting, double timeout_seconds,
+                              const Decide& decide, ByteSpan mine, Bytes& decision) {
   const Clock::time_point deadline = After(timeout_seconds);
   // Ranks that arrived earlier have not been answered: PRESENT means that rank 0 is in the meeting.
   for (const auto& [rank, content] : meeting.arrived) Send(rank, Kind::kPresent, key, {});
@@ -199,7 +212,7 @@ Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_s
   Pause pause = kShortest;
   std::size_t seen = 0;
   while (true) {
-    TakeArrivals(key);
+    TakeArrivals();
     // A rank that withdrew has left and will not join the commit, even if its PRESENT was on its way.
     if (!meeting.withdrawn.empty()) {
       return {Code::kTimeout, fmt::format("came late on rank 0: {} had given up", RankList(meeting.withdrawn))};
@@ -217,7 +230,7 @@ Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_s
     const std::size_t now = meeting.in.size() + meeting.arrived.size();
     if (now != seen) pause = kShortest;
     seen = now;
-    WaitLonger(pause);
+    WaitLonger(lock, pause);
   }
   // All ranks are in `arrived`, and a map is in the order of the ranks.
   std::vector<Bytes> brought;
@@ -234,31 +247,53 @@ void Rendezvous::NoteAbort(const Message& message) {
   if (came == count_.end() || message.key.second > came->second) aborts_[message.key] = Abort(message.content).why;
 }
 
+std::list<Rendezvous::Message> Rendezvous::ReceiveFor(const Key& key) {
+  std::list<Message>& own = attended_.at(key);
+  while (own.empty()) {
+    auto one = Receive();
+    if (one.empty()) return one;
+    const auto whose = attended_.find(one.front().key);
+    if (whose != attended_.end()) {
+      whose->second.splice(whose->second.end(), one);  // allocates nothing
+    } else if (one.front().kind == Kind::kAbort) {
+      (void)NoThrow([&] { NoteAbort(one.front()); });
+    }
+  }
+  std::list<Message> first;
+  first.splice(first.end(), own, own.begin());
+  return first;
+}
+
 // Messages are read before ARRIVE is sent, because an ABORT of this meeting may be waiting. Between IN and the answer,
 // running out of memory must not end the wait, because the others rely on the promise to stay.
-Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double timeout_seconds) {
+Rendezvous::Outcome Rendezvous::Attend(std::unique_lock<std::mutex>& lock, const Key& key, ByteSpan mine, double timeout_seconds) {
   const auto early = aborts_.extract(key);
-  if (early) return {Status(Code::kTimeout, early.mapped()), {}, Outcome::Own::kCameLate};
+  if (early) return {Status(Code::kTimeout, early.mapped()), {}, 0, Outcome::Own::kCameLate};
+  attended_[key];
+  struct Leave {
+    std::map<Key, std::list<Message>>& attended;
+    const Key& key;
+    ~Leave() { attended.erase(key); }
+  } const leave{attended_, key};
   bool arrived = false;
   bool present = false;
   Clock::time_point deadline;
   Pause pause = kShortest;
   while (true) {
-    std::optional<Message> message;
-    const Status received = NoThrow([&] { message = Receive(); });
-    if (!received.ok() && !present) return {received, {}, Outcome::Own::kNothing};
-    if (message) {
+    std::list<Message> one;
+    const Status received = NoThrow([&] { one = ReceiveFor(key); });
+    if (!received.ok() && !present) return {received, {}, 0, Outcome::Own::kNothing};
+    if (!one.empty()) {
+      Message& message = one.front();
       pause = kShortest;
-      if (message->key != key) {
-        if (message->kind == Kind::kAbort) (void)NoThrow([&] { NoteAbort(*message); });
-      } else if (message->kind == Kind::kAbort) {
+      if (message.kind == Kind::kAbort) {
         // Rank 0 may have sent it before it saw this rank's ARRIVE. So the message says whether this rank had arrived.
-        const Abort abort(message->content);
+        const Abort abort(message.content);
         const auto own = arrived && !abort.late ? Outcome::Own::kNothing : Outcome::Own::kCameLate;
-        return {Status(Code::kTimeout, abort.why), {}, own};
-      } else if (message->kind == Kind::kGo) {
-        return {Status::Ok(), std::move(message->content)};
-      } else if (message->kind == Kind::kPresent && arrived) {
+        return {Status(Code::kTimeout, abort.why), {}, 0, own};
+      }
+      if (message.kind == Kind::kGo) return {Status::Ok(), std::move(message.content), message.turn};
+      if (message.kind == Kind::kPresent && arrived) {
         Send(0, Kind::kIn, key, {});
         present = true;
       }
@@ -271,11 +306,9 @@ Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double tim
     }
     if (!present && Clock::now() >= deadline) {
       Send(0, Kind::kWithdraw, key, {});
-      return {Status(Code::kTimeout, fmt::format("waited {:g} s for rank 0", timeout_seconds)),
-              {},
-              Outcome::Own::kNobodyHere};
+      return {Status(Code::kTimeout, fmt::format("waited {:g} s for rank 0", timeout_seconds)), {}, 0, Outcome::Own::kNobodyHere};
     }
-    WaitLonger(pause);
+    WaitLonger(lock, pause);
   }
 }
 

@@ -18,14 +18,17 @@
 //  - ABORT also goes to ranks that have not arrived. They find it when they do.
 //  - Each rank numbers the meetings of one name for itself. A message for another number than the current one is stale,
 //    or is kept for a later meeting.
+//  - A process may be in several meetings at once, in different threads. Whichever thread receives a message passes it on.
+//    All ranks number the meetings that succeed in the same order: that in which rank 0 sends its GOs.
 
 #include <mpi.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
-#include <optional>
+#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -36,7 +39,7 @@
 
 namespace lzy::hooks {
 
-/// One per process. Not thread-safe: the caller holds a lock during Meet (Sets::mutex_).
+/// One per process. Thread-safe, but one thread at a time for each name.
 class Rendezvous {
  public:
   using Bytes = std::vector<std::uint8_t>;
@@ -56,6 +59,8 @@ class Rendezvous {
     /// reason ("waited 60 s for ranks 2, 5"). On rank 0 it may also be the error of Decide.
     Status status;
     Bytes decision;
+    /// If status is ok: the number of this meeting among all that succeeded, from 1; the same on all ranks.
+    std::uint64_t turn = 0;
     /// The part of a failure that only this rank knows. Rank 0 reports everything else.
     enum class Own : std::uint8_t {
       kNothing,
@@ -80,6 +85,7 @@ class Rendezvous {
     int from = 0;
     Key key;
     Bytes content;
+    std::uint64_t turn = 0;  ///< of a GO
   };
   /// State of a meeting on rank 0. The sets contain ranks.
   struct Meeting {
@@ -104,23 +110,31 @@ class Rendezvous {
   /// Moves the first of `messages` to sending_ and sends it. Never throws.
   void SendFirst(int to, std::list<Sending>& messages);
   void Send(int to, Kind kind, const Key& key, ByteSpan content);
-  /// Returns the next message, or nullopt; does not wait. Allocates all memory before it takes the message from MPI, so no
-  /// message is lost if it throws.
-  std::optional<Message> Receive();
+  /// Returns the next message in a list, which is empty if there is none; does not wait. Allocates all memory before it takes
+  /// the message from MPI, so no message is lost if it throws.
+  std::list<Message> Receive();
+  /// Other ranks: the next message for `key`, empty if there is none. Passes messages for other threads on.
+  std::list<Message> ReceiveFor(const Key& key);
+  /// Pauses without the lock.
+  static void WaitLonger(std::unique_lock<std::mutex>& lock, std::chrono::microseconds& pause);
   /// Rank 0: waits for all ranks and decides.
-  Status Coordinate(const Key& key, Meeting& meeting, double timeout_seconds, const Decide& decide, ByteSpan mine,
-                    Bytes& decision);
-  /// Rank 0: handles all messages that have arrived, and answers ranks that arrive at `current`.
-  void TakeArrivals(const Key& current);
-  /// Meet on rank 0, and on the other ranks.
-  Outcome Lead(const Key& key, ByteSpan mine, double timeout_seconds, const Decide& decide);
-  Outcome Attend(const Key& key, ByteSpan mine, double timeout_seconds);
+  Status Coordinate(std::unique_lock<std::mutex>& lock, const Key& key, Meeting& meeting, double timeout_seconds,
+                    const Decide& decide, ByteSpan mine, Bytes& decision);
+  /// Rank 0: handles all messages that have arrived, and answers ranks that arrive at a meeting that rank 0 has joined.
+  void TakeArrivals();
+  /// Meet on rank 0, and on the other ranks. The caller holds `lock` on mutex_; it is released while waiting.
+  Outcome Lead(std::unique_lock<std::mutex>& lock, const Key& key, ByteSpan mine, double timeout_seconds, const Decide& decide);
+  Outcome Attend(std::unique_lock<std::mutex>& lock, const Key& key, ByteSpan mine, double timeout_seconds);
   /// Keeps an ABORT of a meeting that this rank has not joined yet.
   void NoteAbort(const Message& message);
 
   MPI_Comm comm_;
   int rank_ = 0;
   int size_ = 1;
+  std::mutex mutex_;  // for all fields below, and for messages
+  std::uint64_t turns_ = 0;                     // meetings that succeeded
+  std::set<Key> led_;                           // rank 0: meetings that it has joined and not left
+  std::map<Key, std::list<Message>> attended_;  // other ranks: the same, with messages that another thread received
   std::map<std::string, std::uint64_t> count_;  // by name: meetings that this rank has joined
   std::map<Key, Meeting> meetings_;             // rank 0: meetings under way, and later ones with arrived ranks
   std::map<Key, std::string> aborts_;           // other ranks: meetings cancelled before this rank joined

@@ -96,6 +96,31 @@ struct Sets::Arrival {
   }
 };
 
+/// Waits until all meetings that succeeded before this one have been dealt with, and says at its end that this one has. So
+/// all ranks make the collective calls of different sets in the same order. `number`: Outcome::turn; 0: no turn.
+class Sets::Turn {
+ public:
+  Turn(Turns& turns, std::uint64_t number) : turns_(turns), number_(number) {
+    if (number_ == 0) return;
+    std::unique_lock lock(turns_.mutex);
+    turns_.changed.wait(lock, [&] { return turns_.done + 1 == number_; });
+  }
+  ~Turn() {
+    if (number_ == 0) return;
+    {
+      const std::lock_guard lock(turns_.mutex);
+      turns_.done = number_;
+    }
+    turns_.changed.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  Turns& turns_;
+  const std::uint64_t number_;
+};
+
 const Status& Sets::Versions() {
   return VersionsStatus();
 }
@@ -245,7 +270,6 @@ void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) 
 // Phases: this rank's part; the meeting; the collective commit and its check; after a failure, everything is marked as
 // touched again, and the member is remembered for MPI_Finalize.
 Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
-  const std::lock_guard lock(mutex_);
   Arrival mine;
   // If Arrive throws, this rank still joins without a contribution, which DecideCommit treats as a failure.
   if (!NoThrow([&] { Arrive(file, moment, data_safe, mine); }).ok()) mine.state = Arrival::State::kFailed;
@@ -253,6 +277,8 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
     return DecideCommit(brought, file.set->pattern);
   };
   const Rendezvous::Outcome met = rendezvous_.Meet(file.set->id, mine.bytes, file.options.timeout_seconds, decide);
+  const Turn turn(turns_, met.turn);
+  const std::lock_guard lock(mutex_);
   Status status = met.status;
   if (status.ok()) {
     // If the decision cannot be decoded here, this rank goes on into the collective commit, where the others wait for it.
@@ -411,18 +437,22 @@ Status Sets::CheckTogether(OpenFile& file, const std::string& pattern, const Com
 // The meeting at MPI_Finalize. If LZY_SET declares sets, all ranks come. Otherwise the ranks that opened a member come. If
 // other ranks opened none, these ranks wait until the time-out.
 void Sets::CommitPending() {
-  const std::lock_guard lock(mutex_);
   const Options& options = EnvironmentSettings().options;
   // Sets are declared on all ranks, by LZY_SET or by hints at the open of members.
   const bool declared = !options.set.empty() && declared_alike_;
-  if (size() == 1 ? pending_.empty() : !declared && !members_seen_) return;
   Rendezvous::Bytes mine;
-  // If this fails, the rank brings nothing, and DecidePending treats it as a rank without a member to commit.
-  (void)NoThrow([&] { mine = ListPending(); });
+  {
+    const std::lock_guard lock(mutex_);
+    if (size() == 1 ? pending_.empty() : !declared && !members_seen_) return;
+    // If this fails, the rank brings nothing, and DecidePending treats it as a rank without a member to commit.
+    (void)NoThrow([&] { mine = ListPending(); });
+  }
   const auto decide = [this](const std::vector<Rendezvous::Bytes>& brought) { return DecidePending(brought); };
   // Other ranks may come from a close in which they waited for twice the time-out.
   const double timeout = 3.0 * options.timeout_seconds;
   const Rendezvous::Outcome met = rendezvous_.Meet(kFinalMeeting, mine, timeout, decide);
+  const Turn turn(turns_, met.turn);
+  const std::lock_guard lock(mutex_);
   if (!met.status.ok()) {
     if (!pending_.empty() && (rank() == 0 || met.own != Rendezvous::Outcome::Own::kNothing)) {
       Say(options, Options::Log::kWarn,

@@ -6,12 +6,15 @@
 // calls are local. If all have come, they commit the set in collective calls over a duplicate of MPI_COMM_WORLD. A set
 // that could not be committed at close is tried once more in MPI_Finalize.
 //
-// Start makes the only object of a process. Its mutex allows one commit at a time, so the commit of one set waits for that
-// of another. If ranks close members of two sets in different orders, the time-out ends the wait.
+// Start makes the only object of a process. Several threads may be in the meetings of several sets, so ranks may close members
+// of two sets in different orders, if they do so in threads, or in the background. The collective commits come one after
+// the other, in an order that rank 0 decides (Rendezvous::Outcome::turn). If one thread closes members in another order than
+// another rank, the time-out ends the wait.
 
 #include <mpi.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -108,7 +111,16 @@ class Sets {
   Result<Rendezvous::Bytes> DecidePending(const std::vector<Rendezvous::Bytes>& brought);
   void CommitPendingSet(const std::string& id, const std::string& pattern);
 
-  std::mutex mutex_;  // allows one commit at a time, in whatever threads members are closed
+  /// Meetings that succeeded and have been dealt with, in the order in which rank 0 let them succeed.
+  struct Turns {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::uint64_t done = 0;
+  };
+  class Turn;
+
+  Turns turns_;
+  std::mutex mutex_;  // for pending_ and drains_; taken after a Turn
   bool all_check_reads_ = false;
   bool all_heal_ = false;
   bool declared_alike_ = true;

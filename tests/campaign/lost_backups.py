@@ -28,7 +28,7 @@ class MovedAndProtected(Rotten):
         self.repaired("mkdir snap && ln data/a snap/a && lzy-protect snap && rm data/a", "snap/a")
 
 
-class Rotated(Rotten):
+class SimilarVersion(Rotten):
     """A new version has the name and the mtime of a file that was renamed, and is similar to it."""
 
     def test_a_repair_keeps_the_new_version(self):

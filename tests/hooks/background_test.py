@@ -21,6 +21,8 @@ class Background(Held):
         options = {"commit": "background", "ranks": 2, **SMALL, **options}
         ranks = options.pop("ranks")
         command = [CLIENT, action, name, str(argument)]
+        if options.pop("finalize_early", None):
+            command = ["env", "FINALIZE_EARLY=on", *command]
         if hold:
             command = ["env", f"LD_PRELOAD={HOLD}:{LAYER}", f"HOLD_COMMITS={self.dir}", *command]
         return self.run_program(command, ranks=ranks, **options)
@@ -204,6 +206,7 @@ class Background(Held):
         with self.between(1):
             self.wait_for("HELD.*")
             time.sleep(0.5)  # until the commit has failed
+            self.assertIn("at risk: was being written", self.run_tool("lzy-info", "f.0").stdout)
             os.remove(self.path("FAIL"))
             self.release()
         with self.between(2):
@@ -218,6 +221,14 @@ class Background(Held):
         self.assertEqual(self.verify("f.0"), 9)
         self.assertEqual(self.verify("f.1"), 0)
 
+    def test_a_failed_commit_is_an_error_of_finalize(self):
+        self.release("FAIL")
+        for fail in ["fail", "warn"]:
+            done = self.background("background_steps", argument=1, hold=True, on_error=fail)
+            self.assertIn("f.0: no redundancy was made", done.stderr)
+            self.assertEqual(done.returncode, 3 if fail == "fail" else 0, done.stderr)
+            self.assertEqual(self.verify("f.0"), 9)
+
     # -------------------------------------------------------------------------------------------------------- the end
 
     def test_exit_without_finalize(self):
@@ -227,6 +238,12 @@ class Background(Held):
             self.assertNotIn("SIGNAL", done.stdout)
             for step in range(2):
                 self.assertIn(self.verify(f"f.{step}"), (0, 9))
+            self.clear()
+
+    def test_finalize_in_an_exit_handler(self):
+        for ranks in [1, 2]:
+            self.ended_well(self.background("background_atexit", argument=2, ranks=ranks))
+            self.assertEqual(self.verify("."), 0)
             self.clear()
 
     def test_a_child_process_ends_as_ever(self):
@@ -264,6 +281,32 @@ class Background(Held):
         done = self.background("background_late", name="s", set="s.%r", ranks=3)
         self.ended_well(done)
         self.assertEqual(self.verify("s.%r"), 0)
+
+    def test_ranks_close_members_of_two_sets_in_different_orders(self):
+        self.start("background_order", ranks=3, commit="background", set="a.%r:b.%r")
+        with self.between(1):
+            pass
+        self.ended_well(self.finish())  # with wait, the time-out is the end of it
+        for name in ["a.%r", "b.%r"]:
+            self.assertEqual(self.verify(name), 0)
+
+    def test_ranks_die_at_any_moment(self):
+        rng = random.Random(int(os.environ.get("LZY_TEST_SEED", "1")))
+        for _ in range(int(os.environ.get("LZY_TEST_ROUNDS", "6"))):
+            done = self.background("background_killed", argument=rng.randrange(20_000, 400_000), ranks=2)
+            self.assertNotEqual(done.returncode, 0)
+            for name in [name for name in self.files() if name.startswith("f.")]:
+                verified = self.run_tool("lzy-verify", "--quiet", name)
+                self.assertIn(verified.returncode, (0, 9) if os.path.getsize(self.path(name)) else (0, 4, 9), name + verified.stderr)
+
+    def test_the_program_can_wait(self):
+        self.begin("background_wait", argument=f"{BUILD}/lib/liblzy.so")
+        with self.between(1):
+            self.release()
+        done = self.finish()
+        self.ended_well(done)
+        # 9: still under way; 0: ended, or there was none.
+        self.assertEqual(sorted(done.stdout.splitlines()), sorted(["wait 0: 9 9 9 0", "wait 1: 9 9 9 0", "wait 0: 0 0", "wait 1: 0 0"]))
 
     # ------------------------------------------------------------------------------------------------------ thread level
 

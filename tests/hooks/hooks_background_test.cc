@@ -122,7 +122,7 @@ TEST_F(BackgroundTest, ItsThreadsAreNicerAndTakeNoSignals) {
     return Status::Ok();
   }));
   queue_->AwaitAll();
-  EXPECT_EQ(theirs, std::min(own + 10, 19));
+  EXPECT_EQ(theirs, std::min(own + 5, 19));
   EXPECT_EQ(getpriority(PRIO_PROCESS, 0), own);
   EXPECT_TRUE(blocked);
 }

@@ -132,6 +132,7 @@ int main(int argc, char** argv) {
     }
   }
   if (!found && rank == 0) fprintf(stderr, "usage: hooks_client ACTION FILE [ARGUMENT]\n");
-  MPI_Finalize();
+  const int ended = MPI_Finalize();
+  if (ended != MPI_SUCCESS) return 3;
   return found ? 0 : 2;
 }

@@ -1,11 +1,13 @@
 // Programs whose commits are in the background: what they do to a file after its close, and how they end.
 #define _DEFAULT_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,6 +115,24 @@ static void background_exit(void) {
   exit(0);
 }
 
+static void finalize_at_exit(void) {
+  int done = 0;
+  MPI_Finalized(&done);
+  if (!done) MPI_Finalize();
+}
+
+// As a static object of a C++ program does: this handler is registered before MPI_Init.
+__attribute__((constructor)) static void register_early(void) {
+  if (getenv("FINALIZE_EARLY") != NULL) atexit(finalize_at_exit);
+}
+
+// MPI_Finalize is called in an exit handler: one that was registered before the first open, or, with FINALIZE_EARLY, that one.
+static void background_atexit(void) {
+  if (getenv("FINALIZE_EARLY") == NULL) atexit(finalize_at_exit);
+  background_steps();
+  exit(0);
+}
+
 // A child that ends as a process usually does.
 static void background_fork(void) {
   background_steps();
@@ -139,6 +159,52 @@ static void background_late(void) {
   }
 }
 
+// Members of two sets, closed by the last rank in the other order.
+static void background_order(void) {
+  char a[NAME], b[NAME];
+  snprintf(a, sizeof a, "a.%d", rank);
+  snprintf(b, sizeof b, "b.%d", rank);
+  MPI_File first = create(MPI_COMM_SELF, rank == ranks - 1 ? b : a);
+  MPI_File second = create(MPI_COMM_SELF, rank == ranks - 1 ? a : b);
+  write_block(first, 0, rank);
+  write_block(second, 0, 50 + rank);
+  close_file(&first);
+  hold(1);
+  close_file(&second);
+}
+
+// Dies after ARGUMENT microseconds, the last rank first.
+static void background_killed(void) {
+  struct itimerval timer = {{0, 0}, {0, atoi(argument) + 1000 * (ranks - 1 - rank)}};
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (setitimer(ITIMER_REAL, &timer, NULL) != 0) fail("setitimer", strerror(errno));
+  for (int step = 0;; ++step) {
+    char name[NAME];
+    numbered(name, step % 3);
+    write_file(MPI_COMM_WORLD, name, step);
+  }
+}
+
+// Waits by liblzy.so, whose path ARGUMENT is.
+static void background_wait(void) {
+  void* const library = dlopen(argument, RTLD_NOW);
+  void* const symbol = library == NULL ? NULL : dlsym(library, "lzy_commit_wait");
+  int (*wait)(const char*, double);
+  if (symbol == NULL) fail(argument, dlerror());
+  memcpy(&wait, &symbol, sizeof wait);
+  write_file(MPI_COMM_WORLD, path, 1);
+  char renamed[NAME];
+  snprintf(renamed, sizeof renamed, "%s.renamed", path);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0 && rename(path, renamed) != 0) fail("rename", strerror(errno));
+  MPI_Barrier(MPI_COMM_WORLD);
+  printf("wait %d: %d %d %d %d\n", rank, wait(NULL, 0.05), wait(path, 0), wait(renamed, 0), wait("another", 1e300));
+  fflush(stdout);
+  hold(1);
+  printf("wait %d: %d %d\n", rank, wait(renamed, 1e300), wait(NULL, -1));
+  fflush(stdout);
+}
+
 // Only a hint asks for it.
 static void background_hint(void) {
   MPI_Info info;
@@ -161,5 +227,5 @@ static void background_level(void) {
 const Action background_actions[] = {
     ACTION(background_steps), ACTION(background_hold), ACTION(background_again), ACTION(background_delete),
     ACTION(background_edit),  ACTION(background_rename), ACTION(background_remove), ACTION(background_sync),
-    ACTION(background_codes), ACTION(background_exit), ACTION(background_fork), ACTION(background_late),
-    ACTION(background_hint),  ACTION(background_level), END_OF_ACTIONS};
+    ACTION(background_codes), ACTION(background_exit), ACTION(background_atexit), ACTION(background_fork), ACTION(background_late),
+    ACTION(background_order), ACTION(background_killed), ACTION(background_wait), ACTION(background_hint),  ACTION(background_level), END_OF_ACTIONS};
