@@ -15,15 +15,16 @@ constinit std::atomic<int> running{0};  // threads that may still make MPI calls
 
 }  // namespace
 
-BesideProgram::BesideProgram() {
-  here = true;
-  ++running;
-}
+BesideProgram::BesideProgram() { here = true; }
 
 BesideProgram::~BesideProgram() {
   --running;
   here = false;
 }
+
+void BesideProgram::Expect() { ++running; }
+
+void BesideProgram::DoNotExpect() { --running; }
 
 bool BesideProgram::Here() { return here; }
 

@@ -9,7 +9,8 @@
 
 namespace lzy {
 
-/// Marks the calling thread as one that works beside the program, for as long as this object lives.
+/// Marks the calling thread as one that works beside the program, for as long as this object lives. The thread that starts it
+/// calls Expect before: a process may end before the new thread comes to its first instruction.
 class BesideProgram {
  public:
   BesideProgram();
@@ -17,6 +18,9 @@ class BesideProgram {
   BesideProgram(const BesideProgram&) = delete;
   BesideProgram& operator=(const BesideProgram&) = delete;
 
+  /// Counts a thread that is about to start, and takes that back if it cannot be started.
+  static void Expect();
+  static void DoNotExpect();
   /// Whether the calling thread is such a thread.
   static bool Here();
   /// Where a thread may stop for ever: between two MPI calls. Returns at once, unless EndAll was called and this is a

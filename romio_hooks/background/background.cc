@@ -126,9 +126,11 @@ bool Background::Begin(const std::shared_ptr<OpenFile>& file, CommitTimes::Clock
 bool Background::StartThreadOf(Lane& lane) {
   if (lane.works) return true;
   if (lane.thread.joinable()) lane.thread.join();  // it has done its last work
+  BesideProgram::Expect();
   try {
     lane.thread = StartThread([this, &lane] { Work(lane); });
   } catch (...) {
+    BesideProgram::DoNotExpect();
     return false;
   }
   lane.works = true;

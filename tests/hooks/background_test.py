@@ -246,6 +246,14 @@ class Background(Held):
             self.assertEqual(self.verify("."), 0)
             self.clear()
 
+    def test_finalize_in_an_exit_handler_of_before_mpi_init(self):
+        # Its commit is held, so it never ends; nobody may wait for it.
+        self.begin("background_atexit", argument=1, ranks=1, finalize_early="on")
+        self._running.join(60)
+        self.assertFalse(self._running.is_alive(), "it hangs")
+        self.assertEqual(self.finish().returncode, 0, self._result)
+        self.assertEqual(self.verify("f.0"), 9)
+
     def test_a_child_process_ends_as_ever(self):
         self.begin("background_fork", argument=1, ranks=1)
         with self.between(1):
