@@ -76,13 +76,22 @@ void Bookkeeping::AddRun(double seconds, std::uint64_t bytes, const std::string&
   if (Status noted = catalog_->NoteRun(tool_, WallClockNs(), seconds, bytes, how); !noted.ok()) Drop(noted);
 }
 
-std::vector<std::string> DirectoriesInCatalog(const Options& options) {
-  constexpr std::size_t kMost = 4096;
+namespace {
+
+// What the catalogue in use has; nothing if it cannot be read.
+std::vector<CatalogDataset> DatasetsInCatalog(const Options& options) {
   const std::string path = CatalogInUse(options);
   auto catalog = path.empty() ? Result<Catalog>(Code::kNotFound, path) : Catalog::Open(path, DatabaseMode::kRead);
   const auto datasets = catalog.ok() ? catalog->Datasets() : Result<std::vector<CatalogDataset>>(catalog.status());
+  return datasets.ok() ? *datasets : std::vector<CatalogDataset>();
+}
+
+}  // namespace
+
+std::vector<std::string> DirectoriesInCatalog(const Options& options) {
+  constexpr std::size_t kMost = 4096;
   std::set<std::string> directories;
-  for (const CatalogDataset& dataset : datasets.ok() ? *datasets : std::vector<CatalogDataset>{}) {
+  for (const CatalogDataset& dataset : DatasetsInCatalog(options)) {
     const bool many = dataset.kind == "set" && HasRankPlaceholder(DirectoryOf(dataset.path));
     for (std::uint32_t rank = 0; rank < (many ? dataset.devices : 1) && directories.size() < kMost; ++rank) {
       directories.insert(DirectoryOf(dataset.kind == "set" ? ExpandPattern(dataset.path, rank) : dataset.path));
@@ -95,10 +104,7 @@ std::vector<std::string> FilesInCatalog::OfSize(std::uint64_t bytes) {
   constexpr std::size_t kMost = 4096;
   if (!by_size_) {
     by_size_.emplace();
-    const std::string path = CatalogInUse(options_);
-    auto catalog = path.empty() ? Result<Catalog>(Code::kNotFound, path) : Catalog::Open(path, DatabaseMode::kRead);
-    const auto datasets = catalog.ok() ? catalog->Datasets() : Result<std::vector<CatalogDataset>>(catalog.status());
-    for (const CatalogDataset& dataset : datasets.ok() ? *datasets : std::vector<CatalogDataset>{}) {
+    for (const CatalogDataset& dataset : DatasetsInCatalog(options_)) {
       const std::uint32_t members = dataset.kind == "set" ? dataset.devices : 0;
       if (dataset.kind != "set" || members > 0) by_size_->emplace(dataset.bytes / std::max(members, 1U), Known{dataset.path, members});
     }
