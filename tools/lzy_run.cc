@@ -154,7 +154,7 @@ int Run(int argc, char** argv) {
   // All tools accept these options. Here they have no effect, because COMMAND makes the output; so --help does not show
   // them.
   for (const char* idle : {"--json", "--no-progress"}) arguments.Hide(idle);
-  arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "commit", "drain", "include", "exclude", "device-dirs",
+  arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "commit", "posix", "drain", "include", "exclude", "device-dirs",
                              "on-error", "capture", "domain", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "heal", "summary"});
   bool background = false;
   arguments.AddFlag("--background", background,

@@ -10,7 +10,11 @@
 
 namespace lzy {
 
-// Paths and messages may have any byte but NUL, so NUL ends each.
+namespace {
+constexpr char kMpiIo = 'M', kPlain = 'P';
+}  // namespace
+
+// A letter for the way, then the path and the message. These may have any byte but NUL, so NUL ends each.
 Status AppendOpened(const std::string& file, const OpenedRecord& record) {
   const auto error = [&](const char* what) {
     return Status(Code::kIo, file + ": " + what + ": " + std::generic_category().message(errno));
@@ -19,7 +23,7 @@ Status AppendOpened(const std::string& file, const OpenedRecord& record) {
   do fd = open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
   while (fd < 0 && errno == EINTR);
   if (fd < 0) return error("open");
-  const std::string text = record.path + '\0' + record.why_not + '\0';
+  const std::string text = (record.plain ? kPlain : kMpiIo) + record.path + '\0' + record.why_not + '\0';
   ssize_t put = -1;
   do put = write(fd, text.data(), text.size());
   while (put < 0 && errno == EINTR);
@@ -35,8 +39,8 @@ std::vector<OpenedRecord> ReadOpened(const std::string& file) {
   for (std::size_t at = 0; at < all.size();) {
     const std::size_t middle = all.find('\0', at);
     const std::size_t end = middle == std::string::npos ? middle : all.find('\0', middle + 1);
-    if (end == std::string::npos) break;
-    out.push_back({all.substr(at, middle - at), all.substr(middle + 1, end - middle - 1)});
+    if (end == std::string::npos || middle == at) break;
+    out.push_back({all.substr(at + 1, middle - at - 1), all.substr(middle + 1, end - middle - 1), all[at] == kPlain});
     at = end + 1;
   }
   return out;

@@ -1,5 +1,5 @@
 #pragma once
-// Records of files that a program opened for writing with MPI-IO, and why some of them are not protected. For lzy-run,
+// Records of files that a program opened for writing with MPI-IO, or by calls that option posix makes lzy see, and why some of them are not protected. For lzy-run,
 // which makes an empty file, names it in a variable, and reads it when the program has ended.
 //
 // A process that cannot append to the file, for example on another machine, records nothing. lzy-run's statements about
@@ -18,6 +18,7 @@ inline constexpr char kOpenedVariable[] = "LZY_OPENED";
 struct OpenedRecord {
   std::string path;     ///< absolute, links resolved
   std::string why_not;  ///< empty: the layer protects it
+  bool plain = false;   ///< without MPI-IO
   bool operator==(const OpenedRecord&) const = default;
 };
 

@@ -18,7 +18,7 @@ TEST(OpenedRecord, ComesBackAsItWas) {
   std::string scratch = (std::filesystem::temp_directory_path() / "lzy-opened-XXXXXX").string();
   ASSERT_NE(mkdtemp(scratch.data()), nullptr);
   const std::string file = scratch + "/opened";
-  const OpenedRecord good{"/d/a\n\xff", ""}, bad{"/d/b", "it is full"};
+  const OpenedRecord good{"/d/a\n\xff", ""}, bad{"/d/b", "it is full", true};
   // Only lzy-run makes the file.
   EXPECT_CODE(AppendOpened(file, good), Code::kIo);
   EXPECT_THAT(ReadOpened(file), IsEmpty());

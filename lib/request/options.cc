@@ -122,6 +122,8 @@ bool ReadKey(const std::string& path, std::shared_ptr<const LeafKey>& to) {
 
 const std::string kAutomatic = "auto";
 const std::string kServers = "servers";
+/// By the numbers of Options::Posix.
+constexpr std::array<std::string_view, 3> kPosixTexts = {"auto", "on", "off"};
 constexpr std::size_t kMostDomain = 255;
 constexpr std::array<const char*, 4> kLogLevels = {"error", "warn", "info", "debug"};
 
@@ -178,6 +180,17 @@ const Row kTable[] = {
         return true;
       },
       [](const Options& o) { return std::string(o.background ? "background" : "wait"); }}},
+    {{"posix", "WHICH",
+      "files that are written without MPI-IO (POSIX, C, C++, Fortran): protect those that match set (auto), set or include (on), or none "
+      "(off; default auto)",
+      "auto, on or off", "auto on off"},
+     {[](Options& o, const std::string& v) {
+        const auto at = std::ranges::find(kPosixTexts, v);
+        if (at == kPosixTexts.end()) return false;
+        o.posix = static_cast<Options::Posix>(at - kPosixTexts.begin());
+        return true;
+      },
+      [](const Options& o) { return std::string(kPosixTexts.at(static_cast<std::size_t>(o.posix))); }}},
     {{"drain", "FROM=TO", "after each commit, copy members of FROM (local/%r/state) to TO (pfs/state.%r) in the background",
       "pairs FROM=TO of patterns, separated by ':', each with %r or %0<width>r for the rank"},
      kList<&Options::drain>},

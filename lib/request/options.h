@@ -39,6 +39,8 @@ struct Options {
   std::optional<ServerGeometry> by_servers;
   std::vector<std::string> set;
   bool background = false;  ///< commit=background: sync and close of a program return before their commit has ended
+  /// Files that a program writes without MPI-IO are protected if they match `set` (kAuto), or `set` or `include` (kOn).
+  enum class Posix { kAuto, kOn, kOff } posix = Posix::kAuto;
   std::vector<std::string> drain;  ///< "FROM=TO": see DrainPatterns
   std::vector<std::string> include;
   std::vector<std::string> exclude;

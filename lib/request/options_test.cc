@@ -31,7 +31,7 @@ TEST(OptionTable, HasEveryDocumentedOption) {
     EXPECT_STRNE(spec.help, "");
     EXPECT_STRNE(spec.accepts, "");
   }
-  EXPECT_THAT(names, ElementsAre("parity", "group", "block-size", "stripe", "set", "commit", "drain", "include", "exclude", "device-dirs",
+  EXPECT_THAT(names, ElementsAre("parity", "group", "block-size", "stripe", "set", "commit", "posix", "drain", "include", "exclude", "device-dirs",
                                  "on-error", "memory", "threads", "capture", "verify-reads", "verify-writes", "domain", "topology", "exchange",
                                  "set-sync", "timeout", "report", "catalog", "key", "heal", "summary", "log"));
 }

@@ -48,7 +48,8 @@ bool HandOver(const std::shared_ptr<OpenFile>& file, Moment moment, bool data_sa
 #endif
   Background& background = Background::Get();
   // MPI_Finalize has the same place in the order of calls on all ranks.
-  if (!file->background || !background.IsPossible()) return false;
+  // A file of this process alone is committed without MPI calls, if it was written without MPI-IO.
+  if (!file->background || (!(file->plain && !file->set) && !background.IsPossible())) return false;
   // There is nothing to commit, or another handle of the file may write meanwhile.
   if (!file->set && !file->failed.ok()) return false;
   if (file->set && (Sets::Get() == nullptr || (moment == Moment::kSync && !file->options.set_sync))) return false;

@@ -25,6 +25,7 @@
 #include "hooks/background/background.h"
 #include "hooks/calls/committing.h"
 #include "hooks/calls/open.h"
+#include "hooks/calls/plain.h"
 #include "hooks/contract/guarded.h"
 #include "hooks/epochs/file_epoch.h"
 #include "hooks/files/pointers.h"
@@ -215,12 +216,13 @@ int StartMpi(const Starting& start) {
   Usage::StartClock();
   ServeNetworkInFinalize();
   const char* const when = std::getenv("LZY_COMMIT");
-  const bool background = when != nullptr && std::string_view(when) == "background";
+  bool background = when != nullptr && std::string_view(when) == "background";
+  Guarded("MPI_Init", [&] { background = background || EnvironmentAnnouncesMembers(); });
   if (background) Background::StopAtExit();
   const int code = StartWithLevel(start, /*raise=*/background);
   if (code == MPI_SUCCESS) {
     Guarded("MPI_Init", [] {
-      Sets::Start();
+      Sets::Start(CallsOfPlainMembers());
       if (Sets* sets = Sets::Get()) sets->Heal();
     });
   }
@@ -243,6 +245,10 @@ bool IsFirstOfWorld() {
 // (HDF5) close their files. But it could only be set at an open, and a rank without one would miss the last meeting of the
 // sets. A close after this still commits a shared file; a member of a set then stays at risk.
 int Finalize(RealCall real) {
+  Guarded("MPI_Finalize", [] {
+    Sets* const sets = Sets::Get();
+    if (sets != nullptr && sets->announcements() != nullptr) sets->announcements()->Finish();
+  });
   Guarded("MPI_Finalize", [] { Background::Get().Finish(IsFirstOfWorld()); });
   // After an interruption, a thread that does not end may hold the lock of the sets.
   if (!BesideProgram::Interrupted()) Guarded("MPI_Finalize", [] { Sets::Finish(); });
@@ -258,6 +264,7 @@ int Finalize(RealCall real) {
       Say(file->options, Options::Log::kWarn,
           fmt::format("{}: not closed before MPI_Finalize; it stays at risk until the next commit", file->path));
     }
+    ReportOpenMembers();
     Usage::PrintAll();
     if (code == MPI_SUCCESS && Background::Get().TakeFailure()) code = MPI_ERR_IO;
   });
@@ -526,6 +533,13 @@ constinit const Layer kLayer = {
     .Complete = Complete,
     .ErrorClass = ErrorClass,
     .AwaitCommits = AwaitCommits,
+    .PlainWillOpen = PlainWillOpen,
+    .PlainDidOpen = PlainDidOpen,
+    .PlainDidClose = PlainDidClose,
+    .PlainWillRename = PlainWillRename,
+    .PlainDidRename = PlainDidRename,
+    .PlainWillRemove = PlainWillRemove,
+    .PlainDidRemove = PlainDidRemove,
     .tracked_files = &tracked_files,
     .checked_files = &checked_files,
     .pending_requests = &pending_requests,

@@ -42,31 +42,6 @@ namespace {
 /// While this is true, files are opened by the MPI library itself (ROMIO probes file systems that way).
 thread_local bool inside_open = false;
 
-/// The findings of rank 0 of the file's communicator, which all its ranks use. For a file that is only read, each rank
-/// makes its own.
-struct Candidate {
-  bool wanted = false;
-  std::string path;
-  OptionTexts texts;
-  Options options;
-  FileStat stat;
-  Status refused;  ///< with on-error=fail: why there can be no protection, which sync and close report
-  std::string why_not;  ///< if the file is not protected and `path` is known: the reason, for lzy-run --explain
-};
-
-/// Reports once why a file is not protected although options ask for it.
-void Refuse(const Options& options, const std::string& path, const Status& why) {
-  SayOnce(options, Options::Log::kWarn, path, "refused", fmt::format("{}: not protected: {}", path, why.message()));
-}
-
-/// The same for a file that can be protected after something is corrected.
-void RefuseForNow(const OpenFile& file) {
-  const std::string command = ProtectCommand(file.options, file.set ? file.set->pattern : file.path);
-  NoteOpened(file.path, file.failed.message());
-  Refuse(file.options, file.path,
-         {file.failed.code(), fmt::format("{}; after you have fixed that: {}", file.failed.message(), command)});
-}
-
 /// Reports errors in LZY_* variables once. True if there are any.
 bool ReportEnvironment() {
   const Settings& environment = EnvironmentSettings();
@@ -84,9 +59,20 @@ std::string WhyNotByName(const Options& options, const std::string& path) {
   return IsSelected(without, path) ? "option exclude leaves it out" : "option include leaves it out";
 }
 
-/// Decides whether the file is wanted, from name, hints and environment. Changes none of them. If an option is unusable,
-/// on-error decides whether the file still gets an entry, through which sync and close can report the error.
-Candidate Consider(const char* name, MPI_Info info) {
+}  // namespace
+
+void Refuse(const Options& options, const std::string& path, const Status& why) {
+  SayOnce(options, Options::Log::kWarn, path, "refused", fmt::format("{}: not protected: {}", path, why.message()));
+}
+
+void RefuseForNow(const OpenFile& file) {
+  const std::string command = ProtectCommand(file.options, file.set ? file.set->pattern : file.path);
+  NoteOpened(file.path, file.failed.message(), file.plain);
+  Refuse(file.options, file.path,
+         {file.failed.code(), fmt::format("{}; after you have fixed that: {}", file.failed.message(), command)});
+}
+
+Candidate ConsiderFile(const char* name, MPI_Info info) {
   Candidate candidate;
   const bool told = ReportEnvironment();
   const auto path = PosixFileSystem().RealPath(PathOfName(PosixFileSystem(), name));
@@ -120,29 +106,6 @@ Candidate Consider(const char* name, MPI_Info info) {
   return candidate;
 }
 
-/// True if `mine` is true on all ranks; the same answer on all ranks. Collective over `comm`, unless that has one rank.
-/// This is the only message of the layer on a communicator of the program. Collective calls come in the same order on all
-/// ranks, so it cannot be confused with one of the program's own.
-///
-/// In programs with sessions, or that were spawned, MPI_Init has not compared the versions of all these ranks. So this call
-/// sends them, too; these five numbers are the same in all versions, for ever. Ranks that cannot communicate return false.
-bool OnAll(MPI_Comm comm, int size, bool mine) {
-  if (size == 1) return mine;
-  const VersionVote vote = VoteOf(OwnVersion());
-  const std::array<int, 5> have = {mine ? 1 : 0, vote[0], vote[1], vote[2], vote[3]};
-  std::array<int, 5> all{};
-  if (PMPI_Allreduce(have.data(), all.data(), 5, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS) return false;
-  const bool apart = JudgeVotes({all[1], all[2], all[3], all[4]}) == Mixture::kApart;
-  int rank = 0;
-  if (apart && PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == 0) {
-    SayOnce(EnvironmentSettings().options, Options::Log::kWarn, "", "versions",
-            "the processes that open a file run versions of lzy that do not understand each other; what they open together is not "
-            "protected. Install one version on all nodes");
-  }
-  return all[0] != 0 && !apart;
-}
-
-/// The set that has the file as this rank's member. An error if the file is the member of another rank.
 Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& options, const std::string& path) {
   if (options.set.empty()) return std::optional<SetName>();
   Sets* sets = Sets::Get();
@@ -170,6 +133,30 @@ Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& 
     }
   }
   return std::optional<SetName>();
+}
+
+namespace {
+
+/// True if `mine` is true on all ranks; the same answer on all ranks. Collective over `comm`, unless that has one rank.
+/// This is the only message of the layer on a communicator of the program. Collective calls come in the same order on all
+/// ranks, so it cannot be confused with one of the program's own.
+///
+/// In programs with sessions, or that were spawned, MPI_Init has not compared the versions of all these ranks. So this call
+/// sends them, too; these five numbers are the same in all versions, for ever. Ranks that cannot communicate return false.
+bool OnAll(MPI_Comm comm, int size, bool mine) {
+  if (size == 1) return mine;
+  const VersionVote vote = VoteOf(OwnVersion());
+  const std::array<int, 5> have = {mine ? 1 : 0, vote[0], vote[1], vote[2], vote[3]};
+  std::array<int, 5> all{};
+  if (PMPI_Allreduce(have.data(), all.data(), 5, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS) return false;
+  const bool apart = JudgeVotes({all[1], all[2], all[3], all[4]}) == Mixture::kApart;
+  int rank = 0;
+  if (apart && PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == 0) {
+    SayOnce(EnvironmentSettings().options, Options::Log::kWarn, "", "versions",
+            "the processes that open a file run versions of lzy that do not understand each other; what they open together is not "
+            "protected. Install one version on all nodes");
+  }
+  return all[0] != 0 && !apart;
 }
 
 // True if no other rank of this program can write the file.
@@ -340,7 +327,7 @@ void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool want
 /// For ranks that cannot communicate (Sets::Versions). With on-error=fail, sync and close report this, on each rank
 /// separately.
 void OpenedApart(const char* name, MPI_Info info, int mode, Word handle) {
-  const Candidate candidate = Consider(name, info);
+  const Candidate candidate = ConsiderFile(name, info);
   if ((mode & MPI_MODE_RDONLY) == 0) NoteOpened(candidate.path, Sets::Versions().message());
   if (!candidate.wanted || !candidate.options.fail_on_error || (mode & MPI_MODE_RDONLY) != 0) return;
   auto file = std::make_shared<OpenFile>();
@@ -383,7 +370,7 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
   if (reads_only && !WantsChecks(info) && (size == 1 || !agreed)) return;
   Candidate candidate;
   Status considered;
-  if (opened && (rank == 0 || reads_only)) considered = NoThrow([&] { candidate = Consider(name, info); });
+  if (opened && (rank == 0 || reads_only)) considered = NoThrow([&] { candidate = ConsiderFile(name, info); });
   if (!considered.ok()) Say("MPI_File_open: not protected", considered.message().c_str());
   // Ranks whose real open failed take part: with some MPIs it fails only on some ranks, and the others must not wait for
   // these.
@@ -397,17 +384,6 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
   if (!all_agree) return;
   if (size == 1) return OpenedAlone(std::move(candidate), mode, handle);
   OpenedTogether(comm, size, candidate, mode, handle);
-}
-
-/// The path whose sidecar a call that deletes `name` must delete, too; empty if none. For a symbolic link only the link is
-/// removed, and its target stays protected.
-std::string PathToDelete(const char* name) {
-  FileSystem& disk = PosixFileSystem();
-  const std::string given = PathOfName(disk, name);
-  const auto itself = disk.Stat(given, /*follow=*/false);
-  const auto resolved = disk.RealPath(given);
-  const bool deletes_it = itself.ok() && itself->type == FileStat::Type::kRegular && resolved.ok();
-  return deletes_it && !IsNeverProtected(*resolved) ? *resolved : std::string();
 }
 
 /// The catalogue of this user's tools; empty if there is none. The environment may name it relative to the directory in
@@ -430,14 +406,23 @@ void NoteDeletion(const std::string& path) {
   if (!noted.ok()) Say(EnvironmentSettings().options, Options::Log::kDebug, noted.message());
 }
 
+}  // namespace
+
+std::string PathToDelete(const char* name) {
+  FileSystem& disk = PosixFileSystem();
+  const std::string given = PathOfName(disk, name);
+  const auto itself = disk.Stat(given, /*follow=*/false);
+  const auto resolved = disk.RealPath(given);
+  const bool deletes_it = itself.ok() && itself->type == FileStat::Type::kRegular && resolved.ok();
+  return deletes_it && !IsNeverProtected(*resolved) ? *resolved : std::string();
+}
+
 // The program has deleted its file already, so a sidecar that cannot be deleted is no error of the call.
 void ForgetDeleted(const std::string& path) {
   NoteDeletion(path);
   const Status status = Forget(PosixFileSystem(), path);
   if (!status.ok()) Say(EnvironmentSettings().options, Options::Log::kInfo, status.message());
 }
-
-}  // namespace
 
 // The real open may call MPI_File_open itself, or throw from an error handler.
 int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh) {

@@ -84,6 +84,9 @@ struct Completion {
   const int* indices = nullptr;
 };
 
+/// A file that the program writes without MPI-IO, as the layer knows it. 0: the layer does not track it.
+using PlainFile = std::uint64_t;
+
 /// The hooks. Every hook calls `real` exactly once and returns its code unchanged, with these exceptions. With
 /// on-error=fail, Sync, Close and Finalize return MPI_ERR_IO if a commit failed. With commit=background, Init asks MPI for
 /// a higher thread level, and QueryThread answers with the level that the program asked for. With verify-reads, Read, ReadEnd and Complete
@@ -115,6 +118,23 @@ struct Layer {
   /// Waits until commits in the background have ended: that of the file `path`, or all if it is null, for at most
   /// `seconds` (negative: without a limit). Returns a CommitWait; `why` gets the message of a failure, cut to fit.
   int (*AwaitCommits)(const char* path, double seconds, char* why, std::size_t why_size);
+  /// Files that the program writes without MPI-IO (option posix). Paths are as the program gave them, or relative to an open directory
+  /// as /proc/self/fd/N/NAME. None of these hooks makes a real call.
+  ///
+  /// Before a call that opens `path` for writing. If there is a file to protect, its epoch begins here, before the call can
+  /// change it. Returns 0 if there is none.
+  PlainFile (*PlainWillOpen)(const char* path);
+  /// After that call. `file`: the result of PlainWillOpen. If it is 0 and `opened`, the call may have made the file: its
+  /// epoch begins here. Returns the file that the new descriptor writes, or 0.
+  PlainFile (*PlainDidOpen)(const char* path, PlainFile file, bool opened);
+  /// The last descriptor of `file` that could write it is closed: its commit begins, and goes on in the background.
+  void (*PlainDidClose)(PlainFile file);
+  /// Around a rename of `from` to `to`. The first returns a token for the second, which deletes it.
+  void* (*PlainWillRename)(const char* from, const char* to);
+  void (*PlainDidRename)(void* token, bool renamed);
+  /// Around a call that removes `path`. The first returns a token for the second, which deletes it.
+  void* (*PlainWillRemove)(const char* path);
+  void (*PlainDidRemove)(void* token, bool removed);
   /// Number of tracked open files. While it is 0, a read or a write costs one look at this number.
   const std::atomic<int>* tracked_files;
   /// Number of these files with checked reads.
@@ -127,7 +147,7 @@ struct Layer {
 enum class CommitWait : int { kDone = 0, kFailed = 1, kStillUnderWay = 2 };
 
 /// If the numbers of both halves agree, they are of one build. Increase it whenever anything above changes.
-inline constexpr std::uint32_t kLayerInterface = 7;
+inline constexpr std::uint32_t kLayerInterface = 8;
 
 /// The only symbol of the loaded half. `mpi` is the version string of the program's MPI. Returns nullptr if this half does
 /// not fit that MPI, with the reason in `refusal`.

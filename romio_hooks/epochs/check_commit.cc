@@ -113,7 +113,8 @@ Status CheckAndRepair(const Context& context, Written written, const Rewriting& 
   rewriting.tell(checked.ok() ? checked->uncompared : UncomparedBytes());
   LZY_RETURN_IF_ERROR(checked.status());
   WrittenCheck found = *std::move(checked);
-  if (context.comm.rank() == 0) ReportUncompared(context, written.dataset.path, found.uncompared);
+  // The layer never sees what the program writes without MPI-IO.
+  if (context.comm.rank() == 0 && !rewriting.file.plain) ReportUncompared(context, written.dataset.path, found.uncompared);
   if (found.faults == 0 && found.untrue_leaves == 0) return Status::Ok();
   const std::uint64_t faults = found.faults, untrue = found.untrue_leaves;
   LZY_ASSIGN_OR_RETURN(const bool rewritten, WriteAgain(context, rewriting, found, written));

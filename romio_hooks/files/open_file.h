@@ -117,6 +117,8 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   std::shared_ptr<DiskFile> disk;
   /// MPI_MODE_SEQUENTIAL: MPI reports no positions, so writes touch the whole file, and reads are not checked.
   bool sequential = false;
+  /// Written by calls other than MPI-IO (option posix). No write is seen, so every commit covers the whole file.
+  bool plain = false;
   /// Opened for reading only, with checks. Then there are no epochs, `disk` is null, and `comm` serves ordered reads only.
   bool reads_only = false;
   bool ranks_agree = true;  ///< all ranks of the file check their reads, and have `comm` for that

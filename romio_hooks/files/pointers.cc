@@ -14,6 +14,9 @@ bool SeveralThreads() {
     // A session has a thread level of its own. In a program that uses only sessions, MPI_Query_thread may not be
     // called.
     if (PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return true;
+    // A file that is written without MPI-IO may be the first that is committed, after MPI_Finalize.
+    int finalized = 0;
+    if (PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return true;
     return PMPI_Query_thread(&provided) == MPI_SUCCESS && LevelOfProgram(provided) == MPI_THREAD_MULTIPLE;
   }();
   return several;

@@ -7,20 +7,27 @@ Registry& Registry::Get() {
   return registry;
 }
 
+void Registry::CountHandle(OpenFile& file, std::uint64_t file_system, std::uint64_t inode) {
+  const bool known = file_system != 0 || inode != 0;
+  if (known) file.disk = disk_files_[{file_system, inode}].lock();
+  if (!file.disk) file.disk = std::make_shared<DiskFile>();
+  if (known) disk_files_[{file_system, inode}] = file.disk;
+  file.disk->file_system = file_system;
+  file.disk->inode = inode;
+  ++file.disk->handles;
+}
+
+void Registry::Join(OpenFile& file, std::uint64_t file_system, std::uint64_t inode) {
+  const std::lock_guard lock(mutex_);
+  CountHandle(file, file_system, inode);
+}
+
 void Registry::Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t file_system, std::uint64_t inode) {
   // An entry whose close was not seen. Declared before the lock, so that it is destroyed after the lock is released: its
   // destructor frees a communicator, which is an MPI call.
   std::shared_ptr<OpenFile> replaced;
   const std::lock_guard lock(mutex_);
-  if (!file->reads_only) {
-    const bool known = file_system != 0 || inode != 0;
-    if (known) file->disk = disk_files_[{file_system, inode}].lock();
-    if (!file->disk) file->disk = std::make_shared<DiskFile>();
-    if (known) disk_files_[{file_system, inode}] = file->disk;
-    file->disk->file_system = file_system;
-    file->disk->inode = inode;
-    ++file->disk->handles;
-  }
+  if (!file->reads_only) CountHandle(*file, file_system, inode);
   std::shared_ptr<OpenFile>& slot = files_[handle];
   if (!slot) tracked_files.fetch_add(1, std::memory_order_release);
   const int checks = (file->check ? 1 : 0) - (slot && slot->check ? 1 : 0);

@@ -31,6 +31,8 @@ class Registry {
   /// Adds a file. If it is open for writing, sets file->disk to the one DiskFile of `file_system` and `inode`, or to a new one
   /// if both are 0 (unknown), and counts the handle until Leave. A file that is only read gets no DiskFile.
   void Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t file_system, std::uint64_t inode);
+  /// As Insert, for a file that is written without MPI-IO: it has no handle, and is not found by one.
+  void Join(OpenFile& file, std::uint64_t file_system, std::uint64_t inode);
   std::shared_ptr<OpenFile> Find(Word handle);  ///< nullptr if it is not tracked
   /// Removes and returns the entry; nullptr if there is none. The handle still counts for its DiskFile until Leave.
   std::shared_ptr<OpenFile> Take(Word handle);
@@ -43,7 +45,7 @@ class Registry {
   /// Removes and returns the path; empty if InsertDoomed was not called for the handle.
   std::string TakeDoomed(Word handle);
 
-  /// Counts the handle of `file` as closed. Call it once for each Insert, after Take. True if this process has another
+  /// Counts the handle of `file` as closed. Call it once for each Insert, after Take, or Join. True if this process has another
   /// handle of the file. This function and the next two are not for files that are only read.
   bool Leave(const OpenFile& file);
   bool IsOpenElsewhere(const OpenFile& file);
@@ -51,6 +53,9 @@ class Registry {
   void TouchWholeElsewhere(const OpenFile& file);
 
  private:
+  /// Counts a handle. The caller holds mutex_.
+  void CountHandle(OpenFile& file, std::uint64_t file_system, std::uint64_t inode);
+
   std::mutex mutex_;
   std::unordered_map<Word, std::shared_ptr<OpenFile>> files_;
   std::unordered_map<Word, std::string> doomed_;  ///< paths

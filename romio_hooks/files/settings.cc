@@ -105,6 +105,11 @@ Result<Options> Parse(const OptionTexts& texts) {
   return options;
 }
 
+bool AnnouncesMembers(const Options& options) {
+  const bool waits = !options.background && options.given.contains("commit");
+  return !options.set.empty() && options.posix != Options::Posix::kOff && !waits;
+}
+
 void AddHints(MPI_Info info, const Options& options) {
   for (const OptionSpec& spec : OptionSpecs()) {
     const std::string value = OptionText(options, spec.name);

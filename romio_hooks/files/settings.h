@@ -44,6 +44,10 @@ OptionTexts UsableTexts(MPI_Info info);
 /// Parses `texts`. A relative path in option `report` becomes absolute.
 Result<Options> Parse(const OptionTexts& texts);
 
+/// Whether members of sets that are written without MPI-IO are committed in the background: unless the user chose commit=wait
+/// (the default is wait for MPI-IO only), or posix=off.
+bool AnnouncesMembers(const Options& options);
+
 /// Adds the options of a file to `info`, as hints lzy_*. Leaves out values that are too long for a hint.
 void AddHints(MPI_Info info, const Options& options);
 

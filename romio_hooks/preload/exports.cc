@@ -14,6 +14,7 @@
 
 #include "hooks/contract/layer.h"
 #include "hooks/contract/wrapped_calls.h"
+#include "hooks/preload/plain_files.h"
 #include "hooks/preload/program_mpi.h"
 
 #define LZY_EXPORT extern "C" __attribute__((visibility("default")))
@@ -42,7 +43,9 @@ int StartWith(const Layer& layer, RealCall real, const void* caller, int* argc, 
   int level = 0;
   int got = 0;
   auto with_level = [&] { return init_thread.Ready(caller) ? init_thread(argc, argv, level, &got) : kNoRealFunction; };
-  return layer.Init({real, with_level, &level, &got, required, provided});
+  const int code = layer.Init({real, with_level, &level, &got, required, provided});
+  AdoptPlainFiles(layer);
+  return code;
 }
 int Start(const Layer& layer, RealCall real, const void* caller, int* argc, char*** argv) {
   return StartWith(layer, real, caller, argc, argv, nullptr, nullptr);
@@ -74,6 +77,7 @@ int Read(const Layer& layer, RealCall real, const DataCall& call) {
     static constinit Real<int parameters> real("PMPI_" #name);       \
     const void* const caller = __builtin_return_address(0);          \
     if (!real.Ready(caller)) return kNoRealFunction;                 \
+    const InsideMpi inside;                                          \
     const Layer* const layer = layer_when(caller);                   \
     return layer == nullptr ? real arguments : (hook_call);          \
   }                                                                  \

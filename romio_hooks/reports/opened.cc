@@ -11,7 +11,7 @@ namespace lzy::hooks {
 
 // Repeated opens of a file are recorded once, as long as the record stays the same. Nothing here is ever destroyed: files
 // may be opened at exit.
-void NoteOpened(const std::string& path, const std::string& why_not) noexcept {
+void NoteOpened(const std::string& path, const std::string& why_not, bool plain) noexcept {
   // Without a record, lzy-run only reports less.
   (void)NoThrow([&]() -> Status {
     static const char* const given = std::getenv(kOpenedVariable);
@@ -25,7 +25,7 @@ void NoteOpened(const std::string& path, const std::string& why_not) noexcept {
       if (!is_new && at->second == why_not) return Status::Ok();
       at->second = why_not;
     }
-    return AppendOpened(file, {path, why_not});
+    return AppendOpened(file, {path, why_not, plain});
   });
 }
 

@@ -6,7 +6,7 @@
 namespace lzy::hooks {
 
 /// Records that `path` was opened for writing, if lzy-run asked for that. `why_not`: why it is not protected; empty if it
-/// is. Local and thread-safe; ignores failures. The last record of a path counts.
-void NoteOpened(const std::string& path, const std::string& why_not) noexcept;
+/// is. `plain`: without MPI-IO. Local and thread-safe; ignores failures. The last record of a path counts.
+void NoteOpened(const std::string& path, const std::string& why_not, bool plain = false) noexcept;
 
 }  // namespace lzy::hooks

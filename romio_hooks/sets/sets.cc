@@ -32,6 +32,8 @@ const std::string kFinalMeeting;
 
 /// Index of the VersionVote's numbers in the first reduction.
 constexpr std::size_t kVoteAt = 5;
+/// Index of the number that says whether this rank announces members that are written without MPI-IO.
+constexpr std::size_t kAnnouncesAt = 9;
 
 /// Never destroyed by itself: after MPI_Finalize, its destructor could not free a communicator.
 std::unique_ptr<Sets>& Instance() {
@@ -65,8 +67,13 @@ bool MayTalk(MPI_Comm comm, const VersionVote& least) {
 }
 
 using Named = std::map<std::string, std::string>;  // patterns by the id of the set
-/// The decision of rank 0: whether there is anything to commit, and the pattern of the set as rank 0 has it.
-using Verdict = std::pair<bool, std::string>;
+/// The decision of rank 0, and the pattern of the set as rank 0 has it.
+enum class Decision : std::uint8_t {
+  kNothing,  ///< no rank wrote anything
+  kCommit,
+  kLater,    ///< a member that is written without MPI-IO is being written again, or is gone: it will be announced again
+};
+using Verdict = std::pair<Decision, std::string>;
 
 // A hash of the patterns that does not depend on their order. Not negative, because Start also reduces its negation.
 int FingerprintOf(std::vector<std::string> patterns) {
@@ -80,7 +87,7 @@ int FingerprintOf(std::vector<std::string> patterns) {
 }  // namespace
 
 struct Sets::Arrival {
-  enum class State : std::uint8_t { kUntouched, kTouched, kGone, kFailed };
+  enum class State : std::uint8_t { kUntouched, kTouched, kGone, kFailed, kLater };
   State state = State::kUntouched;
   std::string text;  ///< reason for kFailed
 
@@ -125,7 +132,7 @@ const Status& Sets::Versions() {
   return VersionsStatus();
 }
 
-void Sets::Start() {
+void Sets::Start(const PlainCalls& plain) {
   if (Instance()) return;
   MPI_Comm comm = MPI_COMM_NULL;
   if (PMPI_Comm_dup(MPI_COMM_WORLD, &comm) != MPI_SUCCESS) return;
@@ -133,12 +140,14 @@ void Sets::Start() {
   std::unique_ptr<Sets> made;
   bool checks_reads = false;
   bool heals = false;
+  bool announces = false;
   int declared = 0;
   const Status mine = NoThrow([&] {
     const Settings& environment = EnvironmentSettings();
     checks_reads = environment.status.ok() && environment.options.verify_reads;
     heals = environment.status.ok() && environment.options.heal;
     declared = FingerprintOf(environment.options.set);
+    announces = environment.status.ok() && AnnouncesMembers(environment.options);
     // The engine's collectives get a communicator of their own, so the messages of meetings cannot mix with them.
     auto world = MpiCommunicator(comm);
     if (!world.ok()) return world.status();
@@ -150,10 +159,11 @@ void Sets::Start() {
   // One reduction gives all ranks the same answers: whether all succeeded, which options all environments request, and
   // whether all have the same version. A number is the same on all ranks if its minimum and maximum (by its negation) are
   // equal. This is the first message of a job, and ranks may have different versions. So it has these 16 numbers in all
-  // versions, for ever. The numbers from 9 on are not used and 0.
+  // versions, for ever. The numbers from 10 on are not used and 0.
   const VersionVote vote = VoteOf(OwnVersion());
   std::array<int, 16> have = {mine.ok() ? 1 : 0, checks_reads ? 1 : 0, heals ? 1 : 0, declared, -declared};
   std::ranges::copy(vote, have.begin() + kVoteAt);
+  have[kAnnouncesAt] = announces ? 1 : 0;
   std::array<int, 16> all{};
   const bool told = PMPI_Allreduce(have.data(), all.data(), static_cast<int>(all.size()), MPI_INT, MPI_MIN, comm) == MPI_SUCCESS;
   VersionVote least = vote;
@@ -163,6 +173,13 @@ void Sets::Start() {
   } else if (told && all[0] != 0) {
     made->all_check_reads_ = all[1] != 0;
     made->declared_alike_ = all[3] == -all[4];
+    if (all[kAnnouncesAt] != 0 && made->declared_alike_) {
+      // Without memory for it, members are committed in their close, and ranks may wait for each other.
+      (void)NoThrow([&] {
+        made->announcements_ = std::make_unique<Announcements>(comm, EnvironmentSettings().options.timeout_seconds,
+                                                               plain.may_use_threads(), plain.commit, plain.make_member);
+      });
+    }
     made->all_heal_ = all[2] != 0 && made->declared_alike_;
     if (all[2] != 0 && !made->declared_alike_ && made->rank() == 0) {
       Say(EnvironmentSettings().options, Options::Log::kWarn,
@@ -223,6 +240,7 @@ Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes
                                              const std::string& pattern) {
   std::set<int> gone;
   bool touched = false;
+  bool later = false;
   for (std::size_t rank = 0; rank < brought.size(); ++rank) {
     const Arrival arrival = Arrival::Of(brought[rank]);
     if (arrival.state == Arrival::State::kFailed) {
@@ -230,11 +248,13 @@ Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes
     }
     if (arrival.state == Arrival::State::kGone) gone.insert(static_cast<int>(rank));
     touched |= arrival.state == Arrival::State::kTouched;
+    later |= arrival.state == Arrival::State::kLater;
   }
+  if (later) return EncodeRecord(Verdict(Decision::kLater, pattern));
   if (!gone.empty() && gone.size() < brought.size()) {
     return {Code::kNotFound, fmt::format("the files of {} were removed or renamed while they were open", RankList(gone))};
   }
-  return EncodeRecord(Verdict(touched, pattern));
+  return EncodeRecord(Verdict(touched ? Decision::kCommit : Decision::kNothing, pattern));
 }
 
 // Prepares the part of this rank, before the meeting. After an error the rank still joins the meeting and reports the
@@ -250,7 +270,7 @@ void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) 
     // A member that was renamed while it was open is no longer a member, because its name contains the rank. Its sidecar
     // stays: it has parity that the others need, and an intent that covers the writes. The file is found by its stamp.
     mine.state = Arrival::State::kGone;
-    if (part.presence == EpochPart::Presence::kMoved) {
+    if (part.presence == EpochPart::Presence::kMoved && !file.plain) {
       SayOnce(file.options, Options::Log::kWarn, file.path, "moved",
               fmt::format("{}: renamed to {} while it was open as a member of set {}: it is not committed, and stays at risk",
                           file.path, part.path, file.set->pattern));
@@ -260,7 +280,10 @@ void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) 
   } else if (local.ok() && moment == Moment::kClose && part.Touched()) {
     local = SyncData(file.path);
   }
-  if (!local.ok()) {
+  const bool not_ready = part.open_elsewhere || mine.state == Arrival::State::kGone || local.code() == Code::kBusy;
+  if (file.plain && not_ready) {
+    mine.state = Arrival::State::kLater;
+  } else if (!local.ok()) {
     mine.state = Arrival::State::kFailed;
     mine.text = local.message();
   }
@@ -283,7 +306,8 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
   if (status.ok()) {
     // If the decision cannot be decoded here, this rank goes on into the collective commit, where the others wait for it.
     const auto verdict = DecodeRecord<Verdict>(met.decision);
-    if (verdict.ok() && !verdict->first) {
+    if (verdict.ok() && verdict->first == Decision::kLater) return {Code::kBusy, "a member is being written again"};
+    if (verdict.ok() && verdict->first == Decision::kNothing) {
       // No rank wrote anything: the intent of the open is cleared, unless another handle may still write.
       if (moment == Moment::kClose && !mine.part.open_elsewhere && mine.state == Arrival::State::kUntouched) {
         TakeIntentBack(file);

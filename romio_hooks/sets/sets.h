@@ -29,6 +29,7 @@
 #include "hooks/epochs/commit.h"
 #include "hooks/epochs/file_epoch.h"
 #include "hooks/files/open_file.h"
+#include "hooks/sets/announcements.h"
 #include "hooks/sets/drains.h"
 #include "hooks/sets/rendezvous.h"
 
@@ -40,7 +41,13 @@ class Sets {
   /// which all ranks are known to make the same calls. Opening and closing a member are local calls. There, duplicating
   /// MPI_COMM_WORLD could hang, and MPI_Comm_idup could come in different orders on different ranks. After Start all ranks
   /// have the object, or none.
-  static void Start();
+  /// `plain`: how members that are written without MPI-IO are committed.
+  struct PlainCalls {
+    bool (*may_use_threads)();
+    Announcements::Commit commit;
+    Announcements::MakeMember make_member;
+  };
+  static void Start(const PlainCalls& plain);
   /// Not ok if ranks of MPI_COMM_WORLD run versions of lzy that cannot communicate. Start finds out and reports this. Then
   /// there is no object, and the layer sends no messages.
   static const Status& Versions();
@@ -64,13 +71,16 @@ class Sets {
 
   std::uint32_t rank() const { return static_cast<std::uint32_t>(world_->rank()); }
   int size() const { return world_->size(); }
+  /// For members that are written without MPI-IO; null if not all ranks want their sets committed in the background.
+  Announcements* announcements() { return announcements_.get(); }
   /// Call it when a member is opened: MPI_Finalize then asks the other ranks about unfinished commits.
   void NoteMember() { members_seen_ = true; }
 
   /// Commits the set that has `file` as this rank's member. All ranks should call it; if one does not, the others return
   /// kTimeout after at most twice option timeout. With kClose, the real close has returned. `data_safe`: the program's own
   /// sync on this rank succeeded. An error leaves all members at risk; if `moment` was kClose, this rank tries again at
-  /// MPI_Finalize. Writes messages for the user on stderr.
+  /// MPI_Finalize. Writes messages for the user on stderr. kBusy, without a message: a member that is written without MPI-IO is
+  /// being written again, or is gone.
   Status Commit(OpenFile& file, Moment moment, bool data_safe);
 
  private:
@@ -127,6 +137,7 @@ class Sets {
   MPI_Comm comm_;
   std::unique_ptr<Communicator> world_;
   Rendezvous rendezvous_;
+  std::unique_ptr<Announcements> announcements_;
   std::map<std::string, Pending> pending_;  // by the id of the set
   Drains drains_;
   std::atomic<bool> members_seen_{false};

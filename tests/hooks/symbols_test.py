@@ -18,10 +18,11 @@ class Symbols(unittest.TestCase):
         return {line.split()[-1].split("@")[0] for line in out.stdout.splitlines()}
 
     def setUp(self):
-        # liblzy.so finds one function of the layer by its name; all others are MPI's.
+        # liblzy.so finds one function of the layer by its name; others are POSIX's and C's (option posix); the rest is MPI's.
         everything = self.exported(LAYER)
         self.assertIn("lzy_mpiio_await_commits", everything)
-        self.layer = everything - {"lzy_mpiio_await_commits"}
+        self.plain = {name for name in everything if not re.match(r"P?MPI_", name)} - {"lzy_mpiio_await_commits"}
+        self.layer = everything - self.plain - {"lzy_mpiio_await_commits"}
         self.mpi = self.exported(os.environ["HOOKS_TEST_MPI"])
         with open(self.TABLE, encoding="utf-8") as table:
             entries = re.findall(r"^LZY_(\w+)\((\w+)", table.read(), re.MULTILINE)
@@ -37,6 +38,15 @@ class Symbols(unittest.TestCase):
         self.assertGreater(len(calls), 50)
         unlisted = {name for name in calls - self.wrapped if name.removesuffix("_c") not in self.unwrapped}
         self.assertEqual(unlisted, set())
+
+    def test_the_calls_that_begin_and_end_files_are_wrapped(self):
+        """And no other function of the C library, which every program would call through the layer."""
+        opens = {"open", "open64", "openat", "openat64", "__open_2", "__open64_2", "__openat_2", "__openat64_2", "creat", "creat64",
+                 "fopen", "fopen64", "freopen", "freopen64"}
+        closes = {"close", "fclose", "close_range", "closefrom"}
+        copies = {"dup", "dup2", "dup3", "fcntl", "fcntl64"}
+        names = {"rename", "renameat", "renameat2", "unlink", "unlinkat", "remove", "truncate", "truncate64", "link", "linkat"}
+        self.assertEqual(self.plain, opens | closes | copies | names)
 
     def test_everything_that_writes_is_wrapped(self):
         writes = {name for name in self.mpi if re.match(r"MPI_File_i?write", name) and not name.endswith("_end")}

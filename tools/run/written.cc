@@ -170,7 +170,7 @@ void Written::LookAfter() {
     const auto stat = fs_.Stat(record.path, /*follow=*/false);
     if (!stat.ok() || stat->type != FileStat::Type::kRegular) continue;  // it was deleted, or is on another machine
     if (!files_.contains(record.path)) Add(record.path, *stat);
-    files_[record.path].by_mpi_io = true;
+    (record.plain ? files_[record.path].by_plain_calls : files_[record.path].by_mpi_io) = true;
     if (!record.why_not.empty()) files_[record.path].why_not = record.why_not;
   }
   Clean();
@@ -262,6 +262,7 @@ std::vector<Written::Group> Written::Groups() const {
 
 std::string Written::Way(const File& file) {
   if (file.by_mpi_io) return "MPI-IO";
+  if (file.by_plain_calls) return "other, seen by option posix";
   return file.while_it_ran ? "MPI-IO on another machine, or a tool of lzy" : "other";
 }
 
@@ -272,7 +273,7 @@ std::string Written::Fate(const Group& group) const {
   const std::string command = "lzy-protect " + ShellQuote(group.path);
   if (file.below_sweep) return "not protected: --sweep could not; type " + command;
   const std::string directory = group.path.starts_with('/') ? DirectoryOf(group.path) : ".";
-  if (!file.by_mpi_io) return fmt::format("not protected; lzy-run --sweep {} would do it, or now: {}", ShellQuote(directory), command);
+  if (!file.by_mpi_io && !file.by_plain_calls) return fmt::format("not protected; lzy-run --sweep {} would do it, or now: {}", ShellQuote(directory), command);
   return "not protected: it changed after its last commit, or its commit failed; type " + command;
 }
 

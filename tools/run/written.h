@@ -4,7 +4,7 @@
 //
 // It combines three exact sources. Two looks at directories (names/changes) show which files were made or changed, by
 // whatever calls. Sidecars show which files are protected in their present state. The layer records which files were opened
-// for writing with MPI-IO, and why some of them are not protected (request/opened_record).
+// for writing with MPI-IO, or by other calls that it sees, and why some of them are not protected (request/opened_record).
 
 #include <cstdint>
 #include <map>
@@ -52,6 +52,7 @@ class Written {
  private:
   struct File {
     bool by_mpi_io = false;       ///< the layer recorded it
+    bool by_plain_calls = false;  ///< the layer recorded it, as a file that option posix makes it see
     bool while_it_ran = false;    ///< it was protected when the command ended
     bool below_sweep = false;
     bool is_protected = false;    ///< it is protected in its present state

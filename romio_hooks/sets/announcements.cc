@@ -1,0 +1,383 @@
+#include "hooks/sets/announcements.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "hooks/files/registry.h"
+#include "hooks/files/settings.h"
+#include "hooks/reports/messages.h"
+#include "hooks/sets/rendezvous.h"
+#include "sidecar/names.h"
+#include "storage/parallel.h"
+#include "transport/beside.h"
+
+namespace lzy::hooks {
+namespace {
+
+using Pause = std::chrono::milliseconds;
+/// Between looks at messages: the shortest after something happened, then twice as long each time.
+constexpr Pause kShortest{1};
+constexpr Pause kLongest{20};
+/// MPI_Finalize waits for this many times option timeout: ranks may come from a commit that took twice as long.
+constexpr double kPatience = 3;
+
+std::chrono::steady_clock::duration Seconds(double seconds) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+Announcements::Announcements(MPI_Comm comm, double timeout_seconds, bool threads, Commit commit, MakeMember make_member)
+    : comm_(comm), timeout_seconds_(timeout_seconds), threads_(threads), commit_(std::move(commit)), make_member_(std::move(make_member)) {
+  PMPI_Comm_rank(comm_, &rank_);
+  PMPI_Comm_size(comm_, &size_);
+}
+
+Announcements::~Announcements() {
+  for (Sending& sending : sending_) {
+    int done = 0;
+    if (PMPI_Test(&sending.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) continue;
+    PMPI_Cancel(&sending.request);
+    PMPI_Request_free(&sending.request);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ Called by the program
+
+void Announcements::Opens(const SetName& set) {
+  {
+    std::unique_lock lock(mutex_);
+    Member& member = members_[set.id];
+    member.set = set;
+    changed_.wait(lock, [&] { return BesideProgram::Interrupted() || !member.committing; });
+    ++member.writers;
+  }
+  StartThread();
+}
+
+void Announcements::Complete(const std::shared_ptr<OpenFile>& file, bool changed) {
+  std::shared_ptr<OpenFile> replaced;  // destroyed after the lock is released
+  {
+    const std::lock_guard lock(mutex_);
+    Member& member = members_[file->set->id];
+    member.set = *file->set;
+    member.writers = std::max(member.writers - 1, 0);
+    if (changed) {
+      replaced = std::exchange(member.file, file);
+      if (replaced) (void)Registry::Get().Leave(*replaced);
+      member.complete = true;
+      member.announced = false;
+    }
+  }
+  changed_.notify_all();
+}
+
+void Announcements::Withdraw(const std::string& id, bool done) {
+  std::shared_ptr<OpenFile> replaced;
+  {
+    const std::lock_guard lock(mutex_);
+    Member& member = members_[id];
+    member.writers = std::max(member.writers - 1, 0);
+    if (done) {
+      replaced = std::exchange(member.file, nullptr);
+      member.complete = false;
+    }
+    if (replaced) (void)Registry::Get().Leave(*replaced);
+  }
+  changed_.notify_all();
+}
+
+// The thread needs MPI_THREAD_MULTIPLE. If it cannot be started, MPI_Finalize does its work.
+void Announcements::StartThread() {
+  const std::lock_guard lock(mutex_);
+  if (!threads_ || finishing_ || thread_.joinable() || BesideProgram::Ending()) return;
+  BesideProgram::Expect();
+  try {
+    thread_ = lzy::StartThread([this] { Work(); });
+  } catch (...) {
+    BesideProgram::DoNotExpect();
+  }
+}
+
+void Announcements::Finish() {
+  bool by_thread = false;
+  {
+    const std::lock_guard lock(mutex_);
+    finishing_ = true;
+    end_by_ = Clock::now() + Seconds(kPatience * timeout_seconds_);
+    by_thread = thread_.joinable();
+  }
+  changed_.notify_all();
+  if (BesideProgram::Interrupted()) return;
+  if (by_thread) {
+    thread_.join();
+  } else {
+    Work();
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------- The thread
+
+void Announcements::Work() {
+  std::optional<BesideProgram> beside;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::this_thread::get_id() == thread_.get_id()) beside.emplace();
+  }
+  Pause pause = kShortest;
+  while (!ended_) {
+    BesideProgram::StopIfEnding();
+    bool happened = false;
+    (void)NoThrow([&] { happened = Step(); });
+    if (ended_) break;
+    pause = happened ? kShortest : std::min(pause * 2, kLongest);
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, pause);
+  }
+}
+
+bool Announcements::Step() {
+  Announce();
+  bool happened = false;
+  while (Receive()) happened = true;
+  if (Leads()) happened |= Decide();
+  bool finishing = false;
+  {
+    const std::lock_guard lock(mutex_);
+    finishing = finishing_;
+  }
+  // Rank 0 may wait so long itself before it lets the others go.
+  const auto limit = end_by_ + (Leads() ? Clock::duration{} : Seconds(timeout_seconds_));
+  if (finishing && Clock::now() > limit) {
+    if (Leads()) {
+      gave_up_ = true;
+    } else {
+      Say(EnvironmentSettings().options, Options::Log::kWarn, "MPI_Finalize waited for rank 0; sets that it could not commit stay at risk");
+      ended_ = true;
+    }
+  }
+  return happened;
+}
+
+void Announcements::Announce() {
+  std::list<Message> messages;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [id, member] : members_) {
+      if (member.committing) continue;
+      const bool complete = member.complete && member.writers == 0;
+      if (complete == member.announced) continue;
+      messages.push_back({complete ? Kind::kComplete : Kind::kAgain, id, member.set.pattern, false});
+      member.announced = complete;
+    }
+    if (finishing_ && !told_last_) {
+      messages.push_back({Kind::kLast, {}, {}, false});
+      told_last_ = true;
+    }
+  }
+  for (const Message& message : messages) Tell(0, message);
+}
+
+void Announcements::Tell(int to, const Message& message) {
+  if (to == rank_) return Handle(rank_, message);
+  sending_.remove_if([](Sending& old) {
+    int done = 0;
+    return PMPI_Test(&old.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
+  });
+  sending_.push_back({EncodeRecord(message)});
+  Sending& sending = sending_.back();
+  if (PMPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE, to, kTag, comm_, &sending.request) != MPI_SUCCESS) {
+    sending_.pop_back();
+  }
+}
+
+void Announcements::TellAll(const Message& message) {
+  for (int rank = size_ - 1; rank >= 0; --rank) Tell(rank, message);  // this rank last: it may commit at once
+}
+
+bool Announcements::Receive() {
+  int there = 0;
+  MPI_Status status;
+  if (ended_ || PMPI_Iprobe(MPI_ANY_SOURCE, kTag, comm_, &there, &status) != MPI_SUCCESS || !there) return false;
+  int length = 0;
+  if (PMPI_Get_count(&status, MPI_BYTE, &length) != MPI_SUCCESS || length < 0) return false;
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(length));
+  if (PMPI_Recv(bytes.data(), length, MPI_BYTE, status.MPI_SOURCE, kTag, comm_, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+  if (const auto message = DecodeRecord<Message>(bytes); message.ok()) Handle(status.MPI_SOURCE, *message);
+  return true;
+}
+
+void Announcements::Handle(int from, const Message& message) {
+  switch (message.kind) {
+    case Kind::kCome:
+      return Come(message);
+    case Kind::kAsk:
+      return Tell(0, {Kind::kHave, message.id, message.pattern, Has(message.id, message.pattern)});
+    case Kind::kEnd:
+      ended_ = true;
+      return;
+    default:
+      return HandleOnLeader(from, message);
+  }
+}
+
+bool Announcements::Has(const std::string& id, const std::string& pattern) {
+  const std::string path = ExpandPattern(pattern, static_cast<std::uint32_t>(rank_));
+  const auto stat = PosixFileSystem().Stat(path, /*follow=*/false);
+  if (!stat.ok() || stat->type != FileStat::Type::kRegular) return false;
+  const std::lock_guard lock(mutex_);
+  const auto at = members_.find(id);
+  return at == members_.end() || at->second.writers == 0;
+}
+
+void Announcements::Come(const Message& message) {
+  std::shared_ptr<OpenFile> file;
+  SetName set{message.id, message.pattern};
+  bool finishing = false;
+  bool busy = false;
+  {
+    const std::lock_guard lock(mutex_);
+    finishing = finishing_;
+    const bool known = members_.contains(message.id);
+    Member& member = members_[message.id];
+    if (!known) member.set = set;
+    set = member.set;
+    busy = member.writers > 0;
+    if (!busy) {
+      file = std::exchange(member.file, nullptr);
+      member.committing = true;
+    }
+  }
+  if (!file) file = make_member_(set, busy);
+  commit_(file, threads_ && !finishing, [this, id = message.id, busy](const Status& status) {
+    {
+      const std::lock_guard lock(mutex_);
+      Member& member = members_[id];
+      if (!busy) member.committing = false;
+      // After any other end, rank 0 forgets the announcement, too (Decide).
+      if (!busy && status.code() != Code::kBusy) member.complete = member.announced = false;
+      if (rank_ == 0) results_.emplace_back(id, status.code());
+    }
+    changed_.notify_all();
+  });
+}
+
+// -------------------------------------------------------------------------------------------------------------- Rank 0
+
+void Announcements::HandleOnLeader(int from, const Message& message) {
+  if (message.kind == Kind::kLast) {
+    last_.insert(from);
+    return;
+  }
+  State& state = states_[message.id];
+  if (message.kind == Kind::kHave) {
+    if (state.asking) state.answers[from] = message.have;
+    return Answered(message.id, state);
+  }
+  if (state.pattern.empty() || from == 0) state.pattern = message.pattern;
+  if (message.kind == Kind::kComplete) {
+    state.complete[from] = ++announcements_;
+  } else {
+    state.complete.erase(from);
+  }
+  state.changed = Clock::now();
+  state.asked = false;
+}
+
+bool Announcements::IsDue(const State& state) const {
+  return state.complete.size() == static_cast<std::size_t>(size_);
+}
+
+bool Announcements::Decide() {
+  std::list<std::pair<std::string, Code>> results;
+  {
+    const std::lock_guard lock(mutex_);
+    results.swap(results_);
+  }
+  for (const auto& [id, code] : results) {
+    State& state = states_[id];
+    state.under_way = false;
+    if (code == Code::kOk) {
+      // A member that was announced again meanwhile has another number.
+      std::erase_if(state.complete, [&](const auto& one) {
+        const auto before = state.committing.find(one.first);
+        return before != state.committing.end() && before->second == one.second;
+      });
+    } else if (code == Code::kBusy) {
+      state.asked = false;  // the ranks that were not ready announce their members again, or have none
+    } else {
+      // Sets::Commit remembers the members for MPI_Finalize. A member that is completed again calls all together earlier.
+      state.complete.clear();
+    }
+  }
+  bool happened = !results.empty();
+  for (auto& [id, state] : states_) {
+    if (state.under_way || state.asking || state.complete.empty()) continue;
+    const bool quiet = Clock::now() - state.changed > Seconds(timeout_seconds_);
+    const bool at_end = gave_up_ || last_.size() == static_cast<std::size_t>(size_);
+    if (IsDue(state)) {
+      CallTogether(id, state);
+      happened = true;
+    } else if ((quiet || at_end) && !state.asked && !gave_up_) {
+      Ask(id, state);
+      happened = true;
+    }
+  }
+  LeadTheEnd();
+  return happened;
+}
+
+void Announcements::Ask(const std::string& id, State& state) {
+  state.asking = true;
+  state.asked = true;
+  state.answers.clear();
+  TellAll({Kind::kAsk, id, state.pattern, false});
+}
+
+void Announcements::Answered(const std::string& id, State& state) {
+  if (!state.asking || state.answers.size() < static_cast<std::size_t>(size_)) return;
+  state.asking = false;
+  const bool all = std::ranges::all_of(state.answers, [](const auto& answer) { return answer.second; });
+  if (all && !state.complete.empty()) return CallTogether(id, state);
+  if (last_.size() == static_cast<std::size_t>(size_)) NameMissing(state);
+}
+
+void Announcements::NameMissing(const State& state) const {
+  std::set<int> missing;
+  for (const auto& [rank, has] : state.answers) {
+    if (!has) missing.insert(rank);
+  }
+  if (missing.size() == state.answers.size()) return;  // the program has removed it
+  Say(EnvironmentSettings().options, Options::Log::kWarn,
+      fmt::format("set {}: not committed: {} wrote no member of it, or did not close it; the other members stay at risk", state.pattern,
+                  RankList(missing)));
+}
+
+void Announcements::CallTogether(const std::string& id, State& state) {
+  state.under_way = true;
+  state.asked = true;
+  state.committing = state.complete;
+  TellAll({Kind::kCome, id, state.pattern, false});
+}
+
+void Announcements::LeadTheEnd() {
+  const bool all = last_.size() == static_cast<std::size_t>(size_);
+  if (ended_ || (!all && !gave_up_)) return;
+  const bool busy = std::ranges::any_of(states_, [](const auto& one) { return one.second.under_way || one.second.asking; });
+  if (busy && !gave_up_) return;
+  if (!all) {
+    std::set<int> missing;
+    for (int rank = 0; rank < size_; ++rank) {
+      if (!last_.contains(rank)) missing.insert(rank);
+    }
+    Say(EnvironmentSettings().options, Options::Log::kWarn,
+        fmt::format("MPI_Finalize waited {} s for {}; sets that could not be committed stay at risk", kPatience * timeout_seconds_,
+                    RankList(missing)));
+  }
+  TellAll({Kind::kEnd, {}, {}, false});
+}
+
+}  // namespace lzy::hooks
