@@ -104,6 +104,8 @@ endfunction()
 
 lzy_client_of_library(hdf5_client PACKAGE libhdf5-${client_hdf5}-dev HEADER hdf5.h
   INCLUDES /usr/include/hdf5/${client_hdf5} LIBRARIES hdf5_${client_hdf5})
+lzy_client_of_library(plain_hdf5_client PACKAGE libhdf5-${client_hdf5}-dev HEADER hdf5.h
+  INCLUDES /usr/include/hdf5/${client_hdf5} LIBRARIES hdf5_${client_hdf5})
 lzy_client_of_library(netcdf_client PACKAGE libnetcdf-mpi-dev HEADER netcdf_par.h
   INCLUDES /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/netcdf/mpi/include LIBRARIES netcdf_mpi)
 lzy_client_of_library(pnetcdf_client PACKAGE libpnetcdf-dev HEADER pnetcdf.h LIBRARIES pnetcdf)
@@ -119,29 +121,34 @@ foreach(name mpifort mpif90)
   list(APPEND wrapper_names ${name})
 endforeach()
 find_program(LZY_CLIENT_MPIFORT NAMES ${wrapper_names} HINTS ${wrapper_directory} NO_DEFAULT_PATH)
-foreach(interface mpif_h mpi mpi_f08)
+foreach(interface mpif_h mpi mpi_f08 plain)
   string(TOUPPER USE_${interface} definition)
-  set(name fortran_${interface})
+  set(name ${interface}_fortran)
+  set(source plain_fortran_client.F90)
+  if(NOT interface STREQUAL "plain")
+    set(name fortran_${interface})
+    set(source fortran_client.F90)
+  endif()
   set(reason "")
   if(NOT LZY_CLIENT_MPIFORT)
     set(reason "there is no Fortran compiler wrapper beside ${MPI_C_COMPILER}")
   else()
     set(directory ${CMAKE_BINARY_DIR}/clients/${name}.build)
     file(MAKE_DIRECTORY ${directory})
-    set(compile ${LZY_CLIENT_MPIFORT} -O1 -D${definition} ${CMAKE_CURRENT_SOURCE_DIR}/fortran_client.F90)
+    set(compile ${LZY_CLIENT_MPIFORT} -O1 -D${definition} ${CMAKE_CURRENT_SOURCE_DIR}/${source})
     if(NOT LZY_CLIENT_${definition}_WORKS)  # tried again until it does: a compiler may have been installed since
       execute_process(COMMAND ${compile} -o ${directory}/try WORKING_DIRECTORY ${directory}
                       RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
       string(REGEX MATCH "[^\n]*(rror|not found)[^\n]*" complaint "${output}")
       string(REGEX REPLACE "[\"\\]" "" complaint "${complaint}")
       if(NOT failed)
-        set(LZY_CLIENT_${definition}_WORKS ON CACHE INTERNAL "${LZY_CLIENT_MPIFORT} compiles fortran_client.F90")
+        set(LZY_CLIENT_${definition}_WORKS ON CACHE INTERNAL "${LZY_CLIENT_MPIFORT} compiles ${source}")
       endif()
     endif()
     if(LZY_CLIENT_${definition}_WORKS)
       add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/clients/${name}
         COMMAND ${compile} -o ${CMAKE_BINARY_DIR}/clients/${name}
-        DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fortran_client.F90 WORKING_DIRECTORY ${directory})
+        DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} WORKING_DIRECTORY ${directory})
       add_custom_target(${name}_client ALL DEPENDS ${CMAKE_BINARY_DIR}/clients/${name})
       add_dependencies(test_clients ${name}_client)
     else()
@@ -163,6 +170,15 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/clients/clients.json @ONLY CONTENT [[{
   }
 }
 ]])
+
+# Programs that write a file for each rank, without MPI-IO.
+foreach(class PlainCxx PlainFortran PlainHdf5 PlainPython)
+  add_test(NAME clients.${class}
+           COMMAND ${LZY_CLIENT_PYTHON} -B plain_clients_test.py ${class}
+           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(clients.${class} PROPERTIES LABELS mpi TIMEOUT 1200 PROCESSORS 2 SKIP_RETURN_CODE 77
+    ENVIRONMENT "${hooks_test_environment}")
+endforeach()
 
 # clients_test.py CLASS...: one test a class; unittest's "skipped" becomes CTest's.
 foreach(class Hdf5 Netcdf Pnetcdf P4est FortranMpifH FortranMpi FortranMpiF08 Mpi4py Mpi4pyPublished H5py Mpi4pyOwnTests
