@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/file.h"
 #include "hooks/background/background.h"
 #include "hooks/contract/guarded.h"
 #include "hooks/contract/layer.h"
@@ -116,7 +117,18 @@ void AwaitCommitsOf(const OpenFile& file) noexcept {
 int AwaitCommits(const char* path, double seconds, char* why, std::size_t why_size) {
   Status status;
   Guarded("lzy_commit_wait", [&] {
-    const auto patience = seconds < 0 ? std::nullopt : std::optional(std::chrono::duration<double>(seconds));
+    constexpr double kLongest = 1e9;  // clocks cannot count much further
+    auto patience = seconds < 0 ? std::nullopt : std::optional(std::chrono::duration<double>(std::min(seconds, kLongest)));
+    const auto real = path == nullptr ? Result<std::string>(std::string()) : PosixFileSystem().RealPath(path);
+    // Members that are written without MPI-IO first wait until all ranks have closed theirs.
+    const auto start = std::chrono::steady_clock::now();
+    Announcements* const announcements = Sets::Get() == nullptr ? nullptr : Sets::Get()->announcements();
+    if (announcements != nullptr && real.ok() && !announcements->Await(*real, patience)) {
+      status = {Code::kTimeout, "not all ranks have closed their members, or MPI has no MPI_THREAD_MULTIPLE"};
+      return;
+    }
+    using Seconds = std::chrono::duration<double>;
+    if (patience) *patience = std::max<Seconds>(*patience - Seconds(std::chrono::steady_clock::now() - start), Seconds::zero());
     status = Background::Get().AwaitResult(path == nullptr ? std::string() : std::string(path), patience);
   });
   if (why_size > 0) {

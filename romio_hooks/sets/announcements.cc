@@ -90,6 +90,21 @@ void Announcements::Withdraw(const std::string& id, bool done) {
   changed_.notify_all();
 }
 
+bool Announcements::Await(const std::string& path, std::optional<std::chrono::duration<double>> patience) {
+  const auto rank = static_cast<std::uint32_t>(rank_);
+  std::unique_lock lock(mutex_);
+  const auto none = [&] {
+    return BesideProgram::Interrupted() || std::ranges::none_of(members_, [&](const auto& one) {
+      const Member& member = one.second;
+      return (member.complete || member.committing) && (path.empty() || ExpandPattern(member.set.pattern, rank) == path);
+    });
+  };
+  if (!threads_ || finishing_) return none();
+  if (patience) return changed_.wait_for(lock, *patience, none);
+  changed_.wait(lock, none);
+  return true;
+}
+
 // The thread needs MPI_THREAD_MULTIPLE. If it cannot be started, MPI_Finalize does its work.
 void Announcements::StartThread() {
   const std::lock_guard lock(mutex_);

@@ -30,6 +30,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -66,6 +67,9 @@ class Announcements {
   /// After Opens: the program removed its member of the set `id`, or renamed it. There is nothing to commit. `done`: it did;
   /// otherwise nothing has changed.
   void Withdraw(const std::string& id, bool done);
+  /// Waits until no member of this rank waits for its commit; only the member `path` (absolute, links resolved), unless that is empty. At most for
+  /// `patience` (nullopt: without a limit). False if that was not enough, or if members are committed only in MPI_Finalize.
+  bool Await(const std::string& path, std::optional<std::chrono::duration<double>> patience);
   /// In MPI_Finalize: commits what is left. Returns when rank 0 has let all ranks go, or when the time is over.
   void Finish();
 

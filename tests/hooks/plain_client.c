@@ -9,10 +9,12 @@
 //   close D | dup D TO | dup2 D TO | fcntl D TO | fork D (a child writes 1 byte, and closes) | vfork D (a child closes it)
 //   fopen S NAME MODE | freopen S NAME MODE | fwrite S BYTES SEED | fclose S
 //   rename FROM TO | unlink NAME | remove NAME | link FROM TO | truncate NAME SIZE | mkdir NAME | chdir NAME
+//   await NAME SECONDS CODE            as lzy_commit_wait does; CODE is what it must return
 //   mpi_write NAME BYTES SEED          opens, writes and closes with MPI-IO, alone
 //
 // Content: byte i of a write with seed s is s * 31 + i * 7 + i / 251, modulo 256.
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
@@ -171,6 +173,12 @@ static void run(int argc, char** argv) {
     check(mkdir(argv[1], 0755) == 0 || errno == EEXIST, argv[1]);
   } else if (IS("chdir", 1)) {
     check(chdir(argv[1]) == 0, argv[1]);
+  } else if (IS("await", 3)) {
+    int (*await)(const char*, double, char*, size_t) = NULL;
+    *(void**)&await = dlsym(RTLD_DEFAULT, "lzy_mpiio_await_commits");
+    char why[500] = "";
+    const int code = await == NULL ? -1 : await(strcmp(argv[1], "-") == 0 ? NULL : argv[1], atof(argv[2]), why, sizeof why);
+    if (code != atoi(argv[3])) fail(why);
   } else if (IS("mpi_write", 3)) {
     write_with_mpi(argv[1], atol(argv[2]), atol(argv[3]));
   } else {

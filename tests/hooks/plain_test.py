@@ -209,6 +209,36 @@ class PlainSets(Plain):
         for member in ("s.0", "s.1"):
             self.assertEqual(self.content(f"far/{member}"), self.content(member))
 
+    def test_sealed(self):
+        with open(os.open(self.path("key"), os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(bytes(range(32)))
+        self.quiet(self.plain(self.WRITE, set="s.%r", key="key"))
+        self.assertEqual(self.run_tool("lzy-verify", "--quiet", "--key", "key", "s.%r").returncode, 0)
+        self.assertEqual(self.verify("s.%r"), 3)
+
+    def test_healed_before_the_next_run_opens_it(self):
+        self.quiet(self.plain(self.WRITE, ranks=3, set="s.%r"))
+        before = self.content("s.1")
+        os.remove(self.path("s.1"))
+        done = self.plain(("open 0 s.%d r", "close 0"), ranks=3, set="s.%r", heal="on")
+        self.assertIn("rebuilt before the program opens it", done.stderr)
+        self.assertEqual(self.content("s.1"), before)
+
+    def test_reports_and_summary(self):
+        with self.held((*self.WRITE, "@0 hold 1"), set="s.%r", report="report", summary="on"):
+            self.wait_until(lambda: self.has("report"))
+        [line] = self.reports()
+        self.assertEqual((line["kind"], line["bytes"], line["bytes_reread"]), ("set", 200000, 200000))
+        self.assertGreater(line["seconds_background"], 0)
+        self.assertRegex(self.done.stderr, r"s\.%r: .*195\.3 KiB")
+
+    def test_waiting_for_commits(self):
+        """lzy_commit_wait."""
+        self.quiet(self.plain((*self.WRITE, "await s.%d -1 0", "open 1 t.%d wct", "@0 close 1", "@0 await t.0 0.2 2", "@0 await - 0.2 2",
+                               "@0 await s.0 0.2 0", "barrier", "@1 close 1", "await - 60 0"), set="s.%r:t.%r"))
+        self.assert_protected("s.%r")
+        self.assert_protected("t.%r")
+
     def test_checked(self):
         self.quiet(self.plain(self.WRITE, set="s.%r", verify_writes="on"))
         self.assert_protected("s.%r")
