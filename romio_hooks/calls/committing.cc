@@ -122,7 +122,8 @@ int AwaitCommits(const char* path, double seconds, char* why, std::size_t why_si
     const auto real = path == nullptr ? Result<std::string>(std::string()) : PosixFileSystem().RealPath(path);
     // Members that are written without MPI-IO first wait until all ranks have closed theirs.
     const auto start = std::chrono::steady_clock::now();
-    Announcements* const announcements = Sets::Get() == nullptr ? nullptr : Sets::Get()->announcements();
+    Sets* const sets = Sets::Get();
+    Announcements* const announcements = sets == nullptr ? nullptr : sets->announcements();
     if (announcements != nullptr && real.ok() && !announcements->Await(*real, patience)) {
       status = {Code::kTimeout, "not all ranks have closed their members, or MPI has no MPI_THREAD_MULTIPLE"};
       return;

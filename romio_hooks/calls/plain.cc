@@ -57,6 +57,15 @@ std::optional<Entry> Take(PlainFile number) {
   return node ? std::optional(std::move(node.mapped())) : std::nullopt;
 }
 
+/// What announces this rank's member of a set; null after MPI_Finalize, and if members are committed in their close.
+Announcements* AnnouncementsNow() {
+  Sets* const sets = Sets::Get();
+  return sets == nullptr ? nullptr : sets->announcements();
+}
+Announcements* AnnouncementsOf(const OpenFile& file) {
+  return file.set && file.background ? AnnouncementsNow() : nullptr;
+}
+
 /// Whether option posix wants this file. Options include and exclude were applied already.
 bool IsWanted(const Options& options, const std::optional<SetName>& set) {
   if (options.posix == Options::Posix::kOff) return false;
@@ -69,8 +78,9 @@ std::shared_ptr<OpenFile> Consider(const char* path, FileStat& stat) {
   const Candidate candidate = ConsiderFile(path, MPI_INFO_NULL);
   if (!candidate.wanted || !candidate.refused.ok()) return nullptr;
   // After MPI_Finalize there are no sets any more.
-  auto set = Sets::Get() == nullptr ? Result<std::optional<SetName>>(std::nullopt)
-                                    : FindSet(candidate.texts, candidate.options, candidate.path);
+  const Sets* const sets = Sets::Get();
+  auto set = sets == nullptr ? Result<std::optional<SetName>>(std::nullopt)
+                             : FindSet(candidate.texts, candidate.options, candidate.path);
   if (!set.ok()) {
     if (candidate.stat.size > 0) return nullptr;
     Refuse(candidate.options, candidate.path, set.status());
@@ -92,16 +102,12 @@ std::shared_ptr<OpenFile> Consider(const char* path, FileStat& stat) {
 
 /// Tracks `file`, and begins its epoch. 0 if that is not possible.
 PlainFile Begin(const std::shared_ptr<OpenFile>& file, const FileStat& stat) {
-  const bool reports = !file->set || Sets::Get() == nullptr || Sets::Get()->rank() == 0;
+  Sets* const sets = Sets::Get();
+  const bool reports = !file->set || sets == nullptr || sets->rank() == 0;
   if (file->options.summary && reports) file->usage = Usage::Of(file->set ? file->set->pattern : file->path);
   Registry::Get().Join(*file, stat.file_system, stat.inode);
-  Sets* const sets = Sets::Get();
-  if (file->set && sets != nullptr) {
-    sets->NoteMember();
-    if (Announcements* const announcements = sets->announcements(); announcements != nullptr && file->background) {
-      announcements->Opens(*file->set);
-    }
-  }
+  if (file->set && sets != nullptr) sets->NoteMember();
+  if (Announcements* const announcements = AnnouncementsOf(*file)) announcements->Opens(*file->set);
   file->failed = BeginFirstEpoch(*file);
   if (!file->failed.ok()) RefuseForNow(*file);
   Entries& entries = TheEntries();
@@ -122,9 +128,7 @@ bool WasChanged(const Entry& entry) {
 
 /// Ends an entry without a commit. Its intent stays.
 void Forgo(const Entry& entry) {
-  Sets* const sets = entry.file->set ? Sets::Get() : nullptr;
-  Announcements* const announcements = sets != nullptr && entry.file->background ? sets->announcements() : nullptr;
-  if (announcements != nullptr) announcements->Complete(entry.file, /*changed=*/false);
+  if (Announcements* const announcements = AnnouncementsOf(*entry.file)) announcements->Complete(entry.file, /*changed=*/false);
   (void)Registry::Get().Leave(*entry.file);
 }
 
@@ -132,8 +136,7 @@ void Forgo(const Entry& entry) {
 void End(const Entry& entry) {
   OpenFile& file = *entry.file;
   const bool changed = WasChanged(entry);
-  Sets* const sets = file.set ? Sets::Get() : nullptr;
-  Announcements* const announcements = sets != nullptr && file.background ? sets->announcements() : nullptr;
+  Announcements* const announcements = AnnouncementsOf(file);
   if (changed) {
     {
       const std::lock_guard lock(file.mutex);
@@ -145,10 +148,10 @@ void End(const Entry& entry) {
     (void)CommitOrHandOver(entry.file, Moment::kClose, /*data_safe=*/true);
     return;
   }
-  if (announcements != nullptr) announcements->Complete(entry.file, changed);
+  const bool waits = announcements != nullptr && announcements->Complete(entry.file, changed);
   if (changed) return;
   // If another descriptor has the file open, or its commit has not begun, the intent is still needed.
-  if (!Registry::Get().Leave(file) && !file.set) TakeIntentBack(file);
+  if (!Registry::Get().Leave(file) && !waits) TakeIntentBack(file);
 }
 
 }  // namespace
@@ -218,11 +221,11 @@ std::optional<SetName> SetOf(const std::string& path) {
 
 /// Around a call that takes this rank's member of `set` away.
 void Hold(const std::optional<SetName>& set) {
-  Announcements* const announcements = set && Sets::Get() != nullptr ? Sets::Get()->announcements() : nullptr;
+  Announcements* const announcements = set ? AnnouncementsNow() : nullptr;
   if (announcements != nullptr) announcements->Opens(*set);
 }
 void Withdraw(const std::optional<SetName>& set, bool done) {
-  Announcements* const announcements = set && Sets::Get() != nullptr ? Sets::Get()->announcements() : nullptr;
+  Announcements* const announcements = set ? AnnouncementsNow() : nullptr;
   if (announcements != nullptr) announcements->Withdraw(set->id, done);
 }
 

@@ -36,15 +36,6 @@ Announcements::Announcements(MPI_Comm comm, double timeout_seconds, bool threads
   PMPI_Comm_size(comm_, &size_);
 }
 
-Announcements::~Announcements() {
-  for (Sending& sending : sending_) {
-    int done = 0;
-    if (PMPI_Test(&sending.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) continue;
-    PMPI_Cancel(&sending.request);
-    PMPI_Request_free(&sending.request);
-  }
-}
-
 // ------------------------------------------------------------------------------------------------ Called by the program
 
 void Announcements::Opens(const SetName& set) {
@@ -58,8 +49,9 @@ void Announcements::Opens(const SetName& set) {
   StartThread();
 }
 
-void Announcements::Complete(const std::shared_ptr<OpenFile>& file, bool changed) {
+bool Announcements::Complete(const std::shared_ptr<OpenFile>& file, bool changed) {
   std::shared_ptr<OpenFile> replaced;  // destroyed after the lock is released
+  bool waits = false;
   {
     const std::lock_guard lock(mutex_);
     Member& member = members_[file->set->id];
@@ -71,8 +63,10 @@ void Announcements::Complete(const std::shared_ptr<OpenFile>& file, bool changed
       member.complete = true;
       member.announced = false;
     }
+    waits = member.complete;
   }
   changed_.notify_all();
+  return waits;
 }
 
 void Announcements::Withdraw(const std::string& id, bool done) {
@@ -131,6 +125,13 @@ void Announcements::Finish() {
     thread_.join();
   } else {
     Work();
+  }
+  // A message can only be left if its receiver has gone.
+  for (Sending& sending : sending_) {
+    int done = 0;
+    if (PMPI_Test(&sending.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) continue;
+    PMPI_Cancel(&sending.request);
+    PMPI_Request_free(&sending.request);
   }
 }
 

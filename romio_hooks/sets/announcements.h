@@ -42,7 +42,8 @@
 
 namespace lzy::hooks {
 
-/// One for each process. Thread-safe.
+/// One for each process. Thread-safe. It is never destroyed, because threads of the program may close files during and after MPI_Finalize.
+/// After Finish, nothing is committed any more.
 class Announcements {
  public:
   /// Commits the set of `file`, this rank's member. Every rank is called. `in_background`: not in MPI_Finalize. The result is
@@ -54,7 +55,7 @@ class Announcements {
 
   /// `comm`: its messages with tag kTag belong to this object. It must outlive Finish.
   Announcements(MPI_Comm comm, double timeout_seconds, bool threads, Commit commit, MakeMember make_member);
-  ~Announcements();
+  ~Announcements() = delete;
   Announcements(const Announcements&) = delete;
   Announcements& operator=(const Announcements&) = delete;
 
@@ -62,8 +63,8 @@ class Announcements {
   /// way: all ranks take part in that without their programs. Until Complete or Withdraw, no other begins.
   void Opens(const SetName& set);
   /// The program closed `file`. If it `changed` the file, this entry replaces an earlier one that is not committed yet; otherwise
-  /// that one stays, and this one is not used.
-  void Complete(const std::shared_ptr<OpenFile>& file, bool changed);
+  /// that one stays, and this one is not used. True if the member waits for its commit.
+  bool Complete(const std::shared_ptr<OpenFile>& file, bool changed);
   /// After Opens: the program removed its member of the set `id`, or renamed it. There is nothing to commit. `done`: it did;
   /// otherwise nothing has changed.
   void Withdraw(const std::string& id, bool done);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -35,11 +36,8 @@ constexpr std::size_t kVoteAt = 5;
 /// Index of the number that says whether this rank announces members that are written without MPI-IO.
 constexpr std::size_t kAnnouncesAt = 9;
 
-/// Never destroyed by itself: after MPI_Finalize, its destructor could not free a communicator.
-std::unique_ptr<Sets>& Instance() {
-  static auto& instance = *new std::unique_ptr<Sets>;
-  return instance;
-}
+/// The object, from Start to Finish. It is never destroyed.
+constinit std::atomic<Sets*> instance{nullptr};
 
 Status& VersionsStatus() {
   static auto& status = *new Status;
@@ -133,11 +131,11 @@ const Status& Sets::Versions() {
 }
 
 void Sets::Start(const PlainCalls& plain) {
-  if (Instance()) return;
+  if (instance.load() != nullptr) return;
   MPI_Comm comm = MPI_COMM_NULL;
   if (PMPI_Comm_dup(MPI_COMM_WORLD, &comm) != MPI_SUCCESS) return;
   PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  std::unique_ptr<Sets> made;
+  Sets* made = nullptr;
   bool checks_reads = false;
   bool heals = false;
   bool announces = false;
@@ -153,7 +151,7 @@ void Sets::Start(const PlainCalls& plain) {
     if (!world.ok()) return world.status();
     (*world)->SetTopology(environment.options.topology);
     (*world)->SetExchange(environment.options.exchange);
-    made = std::make_unique<Sets>(comm, std::move(*world));
+    made = new Sets(comm, std::move(*world));
     return Status::Ok();
   });
   // One reduction gives all ranks the same answers: whether all succeeded, which options all environments request, and
@@ -176,8 +174,8 @@ void Sets::Start(const PlainCalls& plain) {
     if (all[kAnnouncesAt] != 0 && made->declared_alike_) {
       // Without memory for it, members are committed in their close, and ranks may wait for each other.
       (void)NoThrow([&] {
-        made->announcements_ = std::make_unique<Announcements>(comm, EnvironmentSettings().options.timeout_seconds,
-                                                               plain.may_use_threads(), plain.commit, plain.make_member);
+        made->announcements_ = new Announcements(comm, EnvironmentSettings().options.timeout_seconds, plain.may_use_threads(),
+                                                 plain.commit, plain.make_member);
       });
     }
     made->all_heal_ = all[2] != 0 && made->declared_alike_;
@@ -185,20 +183,20 @@ void Sets::Start(const PlainCalls& plain) {
       Say(EnvironmentSettings().options, Options::Log::kWarn,
           "LZY_SET is not the same on all ranks, so its sets are not healed");
     }
-    Instance() = std::move(made);
+    instance.store(made);
     return;
   }
   // A rank failed. Every rank has a communicator to free, in one of two places.
   if (!mine.ok()) Say("file sets cannot be protected", mine.message().c_str());
-  if (made) {
-    made.reset();  // frees `comm`
+  if (made != nullptr) {
+    made->Close();  // frees `comm`
   } else {
     PMPI_Comm_free(&comm);
   }
 }
 
 Sets* Sets::Get() {
-  return Instance().get();
+  return instance.load();
 }
 
 void Sets::Heal() {
@@ -215,18 +213,25 @@ void Sets::Heal() {
 
 // A member that is closed after this stays at risk, because Get() is null then.
 void Sets::Finish() {
-  if (!Instance()) return;
-  Instance()->CommitPending();
+  Sets* const sets = instance.load();
+  if (sets == nullptr) return;
+  sets->CommitPending();
   // No rank waits for the drains of other ranks.
-  Drains drains = std::move(Instance()->drains_);
-  Instance().reset();
+  Drains drains = std::move(sets->drains_);
+  instance.store(nullptr);
+  sets->Close();
   drains.Finish(EnvironmentSettings().options);
 }
 
 Sets::Sets(MPI_Comm comm, std::unique_ptr<Communicator> world)
-    : comm_(comm), world_(std::move(world)), rendezvous_(comm) {}
+    : comm_(comm),
+      world_(std::move(world)),
+      rank_(static_cast<std::uint32_t>(world_->rank())),
+      size_(world_->size()),
+      rendezvous_(std::make_unique<Rendezvous>(comm)) {}
 
-Sets::~Sets() {
+void Sets::Close() {
+  rendezvous_.reset();
   world_.reset();
   PMPI_Comm_free(&comm_);
 }
@@ -299,14 +304,19 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
   const auto decide = [&](const std::vector<Rendezvous::Bytes>& brought) {
     return DecideCommit(brought, file.set->pattern);
   };
-  const Rendezvous::Outcome met = rendezvous_.Meet(file.set->id, mine.bytes, file.options.timeout_seconds, decide);
+  const Rendezvous::Outcome met = rendezvous_->Meet(file.set->id, mine.bytes, file.options.timeout_seconds, decide);
   const Turn turn(turns_, met.turn);
   const std::lock_guard lock(mutex_);
   Status status = met.status;
   if (status.ok()) {
     // If the decision cannot be decoded here, this rank goes on into the collective commit, where the others wait for it.
     const auto verdict = DecodeRecord<Verdict>(met.decision);
-    if (verdict.ok() && verdict->first == Decision::kLater) return {Code::kBusy, "a member is being written again"};
+    if (verdict.ok() && verdict->first == Decision::kLater) {
+      // A member that is written with MPI-IO is not announced again.
+      if (!file.plain) Untake(file);
+      if (!file.plain && moment == Moment::kClose) Remember(file);
+      return {Code::kBusy, "a member is being written again"};
+    }
     if (verdict.ok() && verdict->first == Decision::kNothing) {
       // No rank wrote anything: the intent of the open is cleared, unless another handle may still write.
       if (moment == Moment::kClose && !mine.part.open_elsewhere && mine.state == Arrival::State::kUntouched) {
@@ -474,7 +484,7 @@ void Sets::CommitPending() {
   const auto decide = [this](const std::vector<Rendezvous::Bytes>& brought) { return DecidePending(brought); };
   // Other ranks may come from a close in which they waited for twice the time-out.
   const double timeout = 3.0 * options.timeout_seconds;
-  const Rendezvous::Outcome met = rendezvous_.Meet(kFinalMeeting, mine, timeout, decide);
+  const Rendezvous::Outcome met = rendezvous_->Meet(kFinalMeeting, mine, timeout, decide);
   const Turn turn(turns_, met.turn);
   const std::lock_guard lock(mutex_);
   if (!met.status.ok()) {

@@ -67,12 +67,12 @@ class Sets {
 
   /// For Start only. Takes over `comm`. `world` is another communicator of the same ranks.
   Sets(MPI_Comm comm, std::unique_ptr<Communicator> world);
-  ~Sets();
+  ~Sets() = delete;
 
-  std::uint32_t rank() const { return static_cast<std::uint32_t>(world_->rank()); }
-  int size() const { return world_->size(); }
+  std::uint32_t rank() const { return rank_; }
+  int size() const { return size_; }
   /// For members that are written without MPI-IO; null if not all ranks want their sets committed in the background.
-  Announcements* announcements() { return announcements_.get(); }
+  Announcements* announcements() { return announcements_; }
   /// Call it when a member is opened: MPI_Finalize then asks the other ranks about unfinished commits.
   void NoteMember() { members_seen_ = true; }
 
@@ -84,6 +84,9 @@ class Sets {
   Status Commit(OpenFile& file, Moment moment, bool data_safe);
 
  private:
+  /// Frees the communicators. The object stays, because other threads of the program may just have got it: they may close files that
+  /// are written without MPI-IO at any time.
+  void Close();
   /// A member of this rank whose commit at close failed. The OpenFile no longer exists at MPI_Finalize, so this has copies.
   struct Pending {
     std::string pattern;
@@ -136,8 +139,10 @@ class Sets {
   bool declared_alike_ = true;
   MPI_Comm comm_;
   std::unique_ptr<Communicator> world_;
-  Rendezvous rendezvous_;
-  std::unique_ptr<Announcements> announcements_;
+  const std::uint32_t rank_;
+  const int size_;
+  std::unique_ptr<Rendezvous> rendezvous_;
+  Announcements* announcements_ = nullptr;
   std::map<std::string, Pending> pending_;  // by the id of the set
   Drains drains_;
   std::atomic<bool> members_seen_{false};
