@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/acl.h"
 #include "base/many_writers.h"
 #include "comm/records.h"
 #include "dataset/parts.h"
@@ -228,12 +229,13 @@ Status Repairer::AskOtherSidecars(Ensemble& ensemble, std::size_t e) {
 bool Repairer::NeedsOwn(const FileView& file, const FileRepair& repair) const {
   const FilePlan& plan = *repair.plan;
   if (!repair.differs.empty()) return true;
-  if (!file.present || !(plan.data_in_place || plan.cut_tail)) return false;
-  const Identity& identity = file.identity;
-  // Nothing proves what is behind the end of a file without a sidecar.
-  if (!request_.force) return MayBeWanted(file) || (plan.cut_tail && !file.sidecar_usable());
-  return identity.Is(Identity::Kind::kProven) || repair.of_another || UndoesUnnamed(repair) ||
-         (file.stat.links > 1 && !MayBe(file.stat, file.stamp));
+  return file.present && (plan.data_in_place || plan.cut_tail) && MustKeep(file, repair);
+}
+
+// A file without a usable sidecar has no stamp, and nothing proves what is behind its end.
+bool Repairer::MustKeep(const FileView& file, const FileRepair& repair) const {
+  return !file.identity.Is(Identity::Kind::kCommitted) || file.IsOfThePast() || repair.of_another || repair.plan->undoes_edits ||
+         !file.sidecar_usable() || !MayBe(file.stat, file.stamp);
 }
 
 // The copy gets its name before anything is written to it. After a crash, the original is there under its name or one more
@@ -241,9 +243,8 @@ bool Repairer::NeedsOwn(const FileView& file, const FileRepair& repair) const {
 Status Repairer::MakeOwn(FileView& file, FileRepair& repair) {
   const std::string temporary = NewDataPath(repair.target);
   const Status made = MakeCopy(file, temporary);
-  const Identity& identity = file.identity;
-  const bool in_the_way = identity.Is(Identity::Kind::kProven) || !request_.force || repair.of_another || UndoesUnnamed(repair);
-  const bool keeps = in_the_way && file.stat.links == 1;
+  // Otherwise it keeps its other names.
+  const bool keeps = file.stat.links == 1;
   const Status named = [&]() -> Status {
     LZY_RETURN_IF_ERROR(made);
     if (keeps) LZY_RETURN_IF_ERROR(Keep(KeptOf(file, repair), file, repair, warnings_));
@@ -258,6 +259,19 @@ Status Repairer::MakeOwn(FileView& file, FileRepair& repair) {
   return context_.fs.SyncDirectory(DirectoryOf(repair.target));
 }
 
+// The rest of what File::CopyAccess leaves out. What a file system refuses, the original still has.
+Status Repairer::TakeOverAccess(File& from, File& to) {
+  LZY_ASSIGN_OR_RETURN(const FileStat was, from.Stat());
+  LZY_ASSIGN_OR_RETURN(const Acl acl, from.AccessAcl());
+  LZY_ASSIGN_OR_RETURN(const FileStat has, to.Stat());
+  if (const auto attributes = from.UserAttributes(); attributes.ok()) (void)to.SetUserAttributes(*attributes);
+  LZY_RETURN_IF_ERROR(to.SetAccess(WithExecute(has.mode, NarrowedMode(was.mode, acl)), was.uid, was.gid));
+  if (acl.empty()) return Status::Ok();
+  LZY_ASSIGN_OR_RETURN(const Acl now, to.AccessAcl());
+  if (WithoutExecute(now) == WithoutExecute(acl)) (void)to.SetUserAttributes({{kAccessAcl, std::string(acl.begin(), acl.end())}});
+  return Status::Ok();
+}
+
 // Unreadable bytes become a hole in the copy. They are among the blocks that are rebuilt.
 Status Repairer::MakeCopy(const FileView& file, const std::string& temporary) {
   if (Status removed = context_.fs.Remove(temporary); !removed.ok() && removed.code() != Code::kNotFound) return removed;
@@ -266,6 +280,7 @@ Status Repairer::MakeCopy(const FileView& file, const std::string& temporary) {
   LZY_RETURN_IF_ERROR(own->CopyAccess(*file.data));
   LZY_RETURN_IF_ERROR(own->Truncate(file.stat.size));
   LZY_RETURN_IF_ERROR(CopyReadable(*file.data, {0, file.stat.size}, *own));
+  LZY_RETURN_IF_ERROR(TakeOverAccess(*file.data, *own));
   LZY_RETURN_IF_ERROR(own->SetTimes(file.stat.atime_ns, file.stat.mtime_ns));
   return own->Sync();
 }
