@@ -77,13 +77,12 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
     const bool proven = holds.ok() && *holds;
     const auto stat = fs.Stat(path, /*follow=*/false);
     if (!proven && (!all || !stat.ok() || !HasSizeAndTime(*stat, stamp))) continue;
-    // Elsewhere, equal sizes and times say less than beside the sidecar.
-    if (!proven && which == Holders::kNear && !MayBeRottenFrom(fs, path, *stat, **loaded, key)) continue;
+    // Equal sizes and times alone say nothing: archives and copies make many of them.
+    if (!proven && !MayBeRottenFrom(fs, path, *stat, **loaded, key) && !IsMostlyAs(fs, path, **loaded, key)) continue;
     const auto right = has_own ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
     if (right.ok() && !*right) return Holder{path, proven};
     is_elsewhere = is_elsewhere || (proven && right.ok());
-    const bool committed = !proven && right.ok() && !rotten;
-    if (committed && MayBeRottenFrom(fs, path, *stat, **loaded, key)) rotten = Holder{path, false, /*committed=*/true};
+    if (!proven && right.ok() && !rotten) rotten = Holder{path, false, /*committed=*/true};
   }
   return is_elsewhere ? std::nullopt : rotten;
 }

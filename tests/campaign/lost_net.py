@@ -354,6 +354,93 @@ class MovedOntoAMember(Rotten):
         self.intact("lzy-verify 's.%r'")
 
 
+class CutFiles(Rotten):
+    """The end of a file is cut off: tools that read no data say what lzy-verify says."""
+
+    def agree(self, words, cuts, code):
+        world = self.world
+        for path, size in cuts:
+            world.must(f"touch -r {path} ../time && truncate -s {size} {path} && touch -r ../time {path}")
+        lines = [[line for line in world.run(command).text.splitlines() if ": data, " in line and "lost:" not in line]
+                 for command in (f"lzy-verify {words}", f"lzy-protect --dry-run {words}")]
+        self.assertEqual(lines[0], lines[1], world.story())
+        self.assertNotEqual(lines[0], [])
+        for command in ("lzy-verify", "lzy-info", "lzy-protect --dry-run"):
+            self.assertEqual(world.run(f"{command} {words}").code, code, world.story())
+
+    def test_of_which_parity_gives_nothing_back(self):
+        self.files(["f"], 300_000)
+        self.world.protect("f")
+        self.agree("f", [("f", 100_000)], 2)
+
+    def test_of_which_parity_gives_all_back(self):
+        self.files(["f"], 300_000)
+        self.world.protect("f")
+        self.agree("f", [("f", 299_990)], 1)
+
+    def test_of_two_members(self):
+        self.files([f"s.{rank}" for rank in range(3)], 300_000)
+        self.world.protect("'s.%r'")
+        self.agree("'s.%r'", [("s.1", 100_000), ("s.2", 200_000)], 2)
+
+    def test_of_one_member(self):
+        self.files([f"s.{rank}" for rank in range(3)], 300_000)
+        self.world.protect("'s.%r'")
+        self.agree("'s.%r'", [("s.1", 100_000)], 1)
+
+
+class Said(Rotten):
+    """What is said is so."""
+
+    def test_a_file_of_equal_size_and_time_is_not_called_the_lost_one(self):
+        world = self.world
+        self.files(["d/a", "d/b"], self.SIZE)
+        world.protect("d")
+        world.must("rm d/a")
+        self.files(["d/new"], self.SIZE)
+        self.assertNotIn("may be of this file", world.run("lzy-info d").text)
+
+    def test_a_forced_commit_does_not_say_that_it_needs_force(self):
+        world = self.world
+        self.files(["ck"], 20_000)
+        world.protect("ck")
+        world.must("mv ck ../old")
+        self.files(["ck"], 20_000)
+        self.assertIn("Only --force repairs or commits it", world.run("lzy-protect ck").text)
+        done = world.run("lzy-protect --force ck")
+        self.assertNotIn("without --force", done.text)
+
+
+class FullDisk(WholeSeconds):
+    """A restore that cannot write was tried and failed (5), and has destroyed nothing."""
+
+    def test_the_exit_code_of_a_restore(self):
+        world = self.world
+        self.files([f"s.{rank}" for rank in range(3)], 1 << 20)
+        world.protect("'s.%r'")
+        before = world.files()
+        world.must("rm s.1; head -c 100M /dev/zero >full; test -s full")
+        rest = world.files()
+        self.assertEqual(world.run("lzy-restore 's.%r'").code, 5, world.story())
+        self.assertEqual(world.files(), rest)
+        world.must("rm full && lzy-restore 's.%r'")
+        self.assertEqual(world.files(), before)
+
+    def test_the_exit_code_of_a_repair_that_must_keep_the_file(self):
+        world = self.world
+        self.files(["f"], 3 << 20)
+        world.protect("f")
+        right = world.files()["f"]
+        world.must("cp -p f ../f && rm f && mv ../f f")
+        world.flip("f", 100)
+        world.must("head -c 100M /dev/zero >full; test -s full")
+        rest = world.files()
+        self.assertEqual(world.run("lzy-verify --repair f").code, 5, world.story())
+        self.assertEqual(world.files(), rest)
+        world.must("rm full && lzy-verify --repair f")
+        self.assertEqual(world.files()["f"], right)
+
+
 class LastWithoutBirths(WholeSeconds, LastToKnow):
     """The same where files have no time of birth."""
 
