@@ -769,8 +769,9 @@ Status Protector::KeepForRotten(const std::string& data_path) {
     return ShellQuote(DirectoryOf(one) == DirectoryOf(real) ? JoinPath(DirectoryOf(data_path), BaseNameOf(one)) : one);
   };
   const std::string to = its.ok() ? fmt::format("mv -n {} {} && ", shown(kept), shown(*its)) : "";
-  kept_for_rotten_.push_back(fmt::format("{}: its old sidecar is kept as {}, because only that can repair {}. To repair that file: {}lzy-verify --repair {}",
-                                         data_path, shown(kept), shown(*rotten), free ? "" : to, shown(*rotten)));
+  std::vector<std::string>& warnings = kept_warnings_;
+  warnings.push_back(fmt::format("{}: its old sidecar is kept as {}, because only that can repair {}. To repair that file: {}lzy-verify --repair {}", data_path,
+                                 shown(kept), shown(*rotten), free ? "" : to, shown(*rotten)));
   return context_.fs.SyncDirectory(DirectoryOf(kept));
 }
 

@@ -123,8 +123,8 @@ class SharedFile : public Protector {
     if (!status.ok()) RemoveFresh();
     LZY_RETURN_IF_ERROR(status);
     if (request_.force && !request_.touched) {
-      LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, kept_for_rotten_));
-      std::ranges::copy(kept_for_rotten_, std::back_inserter(report_.warnings));
+      LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, kept_warnings_));
+      std::ranges::copy(kept_warnings_, std::back_inserter(report_.warnings));
     }
     return ShareResult();
   }

@@ -144,7 +144,7 @@ class Protector {
   bool judged_in_vain_ = false;
   /// Only the access rights of files changed, so no block is encoded.
   bool only_access_ = false;
-  std::vector<std::string> kept_for_rotten_;  ///< warnings of KeepForRotten
+  std::vector<std::string> kept_warnings_;  ///< warnings of KeepForRotten
 
  private:
   // True if Run must find out whether the commit will be refused before it renames a sidecar. Programs and --force are never refused.
