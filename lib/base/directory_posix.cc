@@ -210,7 +210,7 @@ std::uint32_t ModeOfDirectory(int fd, const FileStat& like, const FileStat& is, 
   const auto acl = attributes.find(kAccessAcl);
   if (is.gid == like.gid && (acl == attributes.end() || StoreAcl(fd, kAccessAcl, attributes))) return mode;
   if (acl != attributes.end()) mode = NarrowedMode(mode, Acl(acl->second.begin(), acl->second.end()));
-  return is.gid == like.gid ? mode : ModeForOtherGroup(mode) & ~070u;
+  return is.gid == like.gid ? mode : ModeForOtherGroup(mode);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "base/printable.h"
 #include "comm/records.h"
 #include "commit/protector.h"
 #include "commit/renew_stamps.h"
@@ -19,6 +20,7 @@
 #include "encode/resemblance.h"
 #include "judge/last_proof.h"
 #include "names/former_names.h"
+#include "names/holders.h"
 #include "names/lookup.h"
 #include "names/membership.h"
 #include "names/set_names.h"
@@ -306,7 +308,10 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   }
   // Even with --force, a lost file has no data to hash. The remaining members of a set can be committed.
   if ((missing && (shared() || !request_.force)) || (damaged > 0 && !request_.force)) return true;
-  if (!request_.force && (report_.another || HasUncheckedPast())) return true;
+  if (!request_.force && (report_.another || HasUncheckedPast())) {
+    if (stale > 0 && HasReplacedFile(view_)) LZY_RETURN_IF_ERROR(WarnOfRotten(context_, view_, report_));
+    return true;
+  }
   const bool same_geometry = options.parity == view_.superblock.parity && options.group == view_.info.group_option &&
                              options.block_size == BlockSizeOptionOf(view_.superblock) &&
                              ChooseBlockSize(options.block_size, LargestFile()) == view_.superblock.block_size &&
@@ -741,6 +746,32 @@ Status Protector::KeepForOthers(const std::string& data_path, const std::set<Uui
   }
   LZY_RETURN_IF_ERROR(Duplicate(context_.fs, path, kept));
   kept_.push_back(kept);
+  return context_.fs.SyncDirectory(DirectoryOf(kept));
+}
+
+// Without force, such a commit is refused (WarnWhyNotToCommit). A sidecar that has its parity elsewhere, or in others of its set, is of no
+// use alone.
+Status Protector::KeepForRotten(const std::string& data_path) {
+  LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
+  LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(real));
+  const auto old = PeekSidecar(context_.fs, path);
+  if (!old.ok() || !old->committed || old->kind != DatasetKind::kShared || !old->parts.directories.empty()) return Status::Ok();
+  const auto rotten = FindRotten(context_.fs, path, real, context_.options.key.get());
+  if (!rotten) return Status::Ok();
+  // Where it is free, the sidecar goes with its file, as if both had been renamed.
+  const auto its = SidecarPath(*rotten);
+  const bool beside = DirectoryOf(*rotten) == DirectoryOf(real) && its.ok();
+  const bool free = beside && context_.fs.Stat(*its, /*follow=*/false).status().code() == Code::kNotFound;
+  const std::string kept = free ? *its : TemporarySidecarPath(path);
+  LZY_RETURN_IF_ERROR(Duplicate(context_.fs, path, kept));
+  kept_.push_back(kept);
+  const auto shown = [&](const std::string& one) {
+    return ShellQuote(DirectoryOf(one) == DirectoryOf(real) ? JoinPath(DirectoryOf(data_path), BaseNameOf(one)) : one);
+  };
+  const std::string to = its.ok() ? fmt::format("mv -n {} {} && ", shown(kept), shown(*its)) : "";
+  std::vector<std::string>& warnings = kept_warnings_;
+  warnings.push_back(fmt::format("{}: its old sidecar is kept as {}, because only that can repair {}. To repair that file: {}lzy-verify --repair {}", data_path,
+                                 shown(kept), shown(*rotten), free ? "" : to, shown(*rotten)));
   return context_.fs.SyncDirectory(DirectoryOf(kept));
 }
 

@@ -122,6 +122,10 @@ class SharedFile : public Protector {
     if (status.ok()) status = AgreeOn(comm_, [&] { return Commit(file); });
     if (!status.ok()) RemoveFresh();
     LZY_RETURN_IF_ERROR(status);
+    if (request_.force && !request_.touched) {
+      LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, kept_warnings_));
+      std::ranges::copy(kept_warnings_, std::back_inserter(report_.warnings));
+    }
     return ShareResult();
   }
 
@@ -521,6 +525,7 @@ class SharedFile : public Protector {
     LZY_RETURN_IF_ERROR(Doubt(sidecar));
     if (!incremental_) {
       if (KeepsOthers()) LZY_RETURN_IF_ERROR(KeepForOthers(ref_.path, LeftSet(file)));
+      if (request_.force && !request_.touched) LZY_RETURN_IF_ERROR(KeepForRotten(ref_.path));
       LZY_RETURN_IF_ERROR(Publish(ref_.path));
       WarnOfServers();
     }

@@ -117,6 +117,9 @@ class Protector {
   Status KeepForOthers(const std::string& data_path, const std::set<Uuid>& replaced);
   /// False with --force, and for programs: they replace all sidecars.
   bool KeepsOthers() const { return !request_.touched && !request_.force; }
+  /// With --force: if another file may be what is left of the committed one, keeps the sidecar of a single file under the name of that
+  /// file, or else under a temporary one. Call it where KeepForOthers is called. Local.
+  Status KeepForRotten(const std::string& data_path);
   /// Removes the second names after a failure. Does nothing after Publish. Local.
   void RemoveKept();
   /// Fills in the report of a commit. `bytes` is the size of the data.
@@ -141,6 +144,7 @@ class Protector {
   bool judged_in_vain_ = false;
   /// Only the access rights of files changed, so no block is encoded.
   bool only_access_ = false;
+  std::vector<std::string> kept_warnings_;  ///< warnings of KeepForRotten
 
  private:
   // True if Run must find out whether the commit will be refused before it renames a sidecar. Programs and --force are never refused.

@@ -4,8 +4,10 @@
 
 #include "comm/records.h"
 #include "dataset/parts.h"
+#include "names/lookup.h"
 #include "names/peek.h"
 #include "sidecar/commit_clock.h"
+#include "sidecar/names.h"
 #include "sidecar/scratch.h"
 
 namespace lzy {
@@ -24,6 +26,18 @@ bool CanRenew(const FileView& file) {
 bool IsSettled(const FileStat& file) {
   const std::int64_t age = CoarseNowNs() - file.mtime_ns;
   return age > (file.mtime_ns % kNsPerSecond == 0 ? kLongestTick : 0);
+}
+
+// True if the sidecar was made for another file, which is beside this one and as committed: sidecars have each other's names. By a new stamp
+// that file would lose its sidecar.
+bool BelongsToAnother(FileSystem& fs, const FileView& file) {
+  if (MayBe(file.stat, file.stamp)) return false;
+  const auto peek = PeekSidecar(fs, file.sidecar_path);
+  if (!peek.ok()) return false;
+  const std::string name = BaseNameOf(peek->kind == DatasetKind::kSet ? ExpandPattern(peek->name, peek->rank) : peek->name);
+  const std::string real = FollowLink(fs, file.path);
+  const auto other = name == BaseNameOf(real) ? Result<FileStat>(Code::kNotFound, name) : fs.Stat(JoinPath(DirectoryOf(real), name), /*follow=*/false);
+  return other.ok() && HasSizeAndTime(*other, file.stamp) && IsSameFile(*other, file.stamp);
 }
 
 }  // namespace
@@ -58,7 +72,7 @@ void StampRenewal::Begin() {
   for (Ensemble& ensemble : view_.ensembles) {
     for (FileView& file : ensemble.files) {
       if ((shared ? 0 : file.owner) != context_.comm.rank() || !CanRenew(file)) continue;
-      if (!IsStampOutdated(file.stat, file.stamp, file.commit_clock_ns)) continue;
+      if (!IsStampOutdated(file.stat, file.stamp, file.commit_clock_ns) || BelongsToAnother(context_.fs, file)) continue;
       const std::unique_ptr<File> scratch = ScratchBeside(context_.fs, file.path)();
       const auto clock = scratch ? FileSystemClock(*scratch) : Result<std::int64_t>(Code::kNotFound, file.path);
       const auto stat = file.data->Stat();

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "dataset/by_servers.h"
@@ -91,6 +93,63 @@ void JudgeLosses(const Ensemble& ensemble, Signs& signs, DatasetReport& report) 
   }
 }
 
+/// True if the end of the file is cut off, and this counts as damage.
+bool IsCut(const FileView& file) {
+  if (!file.present || file.not_visible || file.stat.size >= file.stamp.size) return false;
+  return !IsEdit(CauseOf(file, BlockFault::kMissing, {file.stat.size, file.stamp.size - file.stat.size}));
+}
+
+// The blocks that are missing, as Examine would find them; nullopt if they are too many to look at each.
+std::optional<std::vector<FileFindings>> MissingBlocks(const Ensemble& ensemble) {
+  constexpr std::uint64_t kMost = 1u << 20;
+  const Layout& layout = *ensemble.layout;
+  std::vector<FileFindings> found(ensemble.files.size());
+  std::uint64_t blocks = 0;
+  for (std::uint32_t f = 0; f < found.size(); ++f) {
+    const FileView& file = ensemble.files[f];
+    if (file.not_visible) continue;
+    const std::uint64_t first = !file.present ? 0 : IsCut(file) ? file.stat.size / layout.block_size() : layout.data_blocks(f);
+    if (first < layout.data_blocks(f)) found[f].data.push_back({first, layout.data_blocks(f) - first, BlockFault::kMissing});
+    const bool parity_lost = !file.sidecar_usable() && layout.parity_blocks(f) > 0;
+    if (parity_lost) found[f].parity.push_back({0, layout.parity_blocks(f), BlockFault::kMissing});
+    blocks += layout.data_blocks(f) - first + (parity_lost ? layout.parity_blocks(f) : 0);
+  }
+  return blocks > kMost ? std::nullopt : std::optional(std::move(found));
+}
+
+/// Judges whether parity can rebuild the ends of files that were cut off, row by row, as lzy-verify does.
+void JudgeCuts(DatasetKind kind, const Ensemble& ensemble, Signs& signs, DatasetReport& report) {
+  const Layout& layout = *ensemble.layout;
+  if (std::ranges::none_of(ensemble.files, IsCut)) return;
+  const auto missing = MissingBlocks(ensemble);
+  if (!missing) {
+    // Whoever loses so much of one file loses whole rows; of a set, it depends on the other members.
+    signs.beyond_repair = signs.beyond_repair || kind == DatasetKind::kShared;
+    for (Damage& d : report.damage) d.beyond_repair = d.beyond_repair || (kind == DatasetKind::kShared && d.part == DamagePart::kData);
+    return;
+  }
+  const auto is_cut = [&](const std::string& path) {
+    return std::ranges::any_of(ensemble.files, [&](const FileView& file) { return file.path == path && IsCut(file); });
+  };
+  std::erase_if(report.damage, [&](const Damage& d) { return d.part == DamagePart::kData && d.cause == DamageCause::kMissing && is_cut(d.path); });
+  const std::vector<LostBlock> lost = LostBlocks(ensemble, *missing);
+  ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
+    const auto row = std::span(lost).subspan(begin, end - begin);
+    const bool beyond = CountForParity(row) > layout.parity();
+    for (const LostBlock& block : row) {
+      const FileView& file = ensemble.files[layout.file_of(block.device)];
+      if (block.parity) continue;
+      signs.beyond_repair = signs.beyond_repair || beyond;
+      for (Damage& d : report.damage) d.beyond_repair = d.beyond_repair || (beyond && !file.present && d.path == file.path);
+      if (!file.present) continue;
+      const BlockPlace place = layout.DataBlock(block.device, block.unit_row, block.slice);
+      report.damage.push_back({.path = file.path, .device = kind == DatasetKind::kSet ? file.rank : block.device, .offset = place.offset,
+                               .length = place.length, .cause = block.cause, .beyond_repair = beyond});
+    }
+  });
+  MergeDamage(report.damage);
+}
+
 // Takes no lock. If nothing is lost, only OpenDataset communicates; everything else follows from agreed facts. `met_commit`:
 // losses may not be real, because another process commits.
 DatasetReport LookOnce(const Context& context, const DatasetRef& dataset, bool& met_commit) {
@@ -110,6 +169,7 @@ DatasetReport LookOnce(const Context& context, const DatasetRef& dataset, bool& 
   for (const Ensemble& ensemble : view->ensembles) {
     for (const FileView& file : ensemble.files) JudgeFile(file, signs, report);
     JudgeLosses(ensemble, signs, report);
+    JudgeCuts(dataset.kind, ensemble, signs, report);
     for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) report.map.push_back(MapOfGroup(dataset.kind, ensemble, g));
   }
   DescribeServers(*view, report);

@@ -12,10 +12,12 @@
 #include "encode/resemblance.h"
 #include "engine/engine.h"
 #include "judge/examine.h"
+#include "judge/last_proof.h"
 #include "names/holders.h"
 #include "names/lookup.h"
 #include "names/neighbours.h"
 #include "names/peek.h"
+#include "names/reach.h"
 
 namespace lzy {
 namespace {
@@ -71,12 +73,32 @@ Result<std::vector<std::string>> GatherPaths(Communicator& comm, const std::vect
   return paths;
 }
 
-/// Returns an error if a set needs a sidecar of this process, because a member was renamed.
-Status NeededByASet(const Context& context, const DatasetRef& dataset, const std::vector<FileView*>& own) {
+/// True if another sidecar of the set `of` exists than those of `own`, beside `sidecar` or in reach.
+bool HasOtherSidecar(const Context& context, const Peek& of, const std::string& sidecar, const std::vector<FileView*>& own) {
+  constexpr std::uint32_t kMostAsked = 64;
+  const std::string directory = DirectoryOf(sidecar);
+  Directory around(context.fs, directory);
+  const auto is_other = [&](const std::string& path) {
+    return std::ranges::none_of(own, [&](const FileView* file) { return RealPathOf(context.fs, file->sidecar_path) == RealPathOf(context.fs, path); });
+  };
+  for (const std::string& name : around.Sidecars()) {
+    const auto& peek = around.PeekAt(name);
+    if (peek.ok() && peek->committed && peek->uuid == of.uuid && is_other(JoinPath(directory, name))) return true;
+  }
+  for (std::uint32_t rank = 0; rank < std::min(of.members, kMostAsked); ++rank) {
+    const auto path = SidecarOfMemberInReach(context.fs, directory, of.uuid, rank);
+    if (path && is_other(*path)) return true;
+  }
+  return false;
+}
+
+/// Returns an error if another set needs a sidecar of this process, because a member was renamed, or exchanged with one of this set.
+Status NeededByASet(const Context& context, const DatasetView& view, const std::vector<FileView*>& own) {
   for (const FileView* file : own) {
     const auto peek = PeekSidecar(context.fs, file->sidecar_path);
-    if (!peek.ok() || !peek->committed) continue;
-    if (dataset.kind == DatasetKind::kShared && peek->kind == DatasetKind::kSet) {
+    if (!peek.ok() || !peek->committed || peek->kind != DatasetKind::kSet) continue;
+    const bool of_another = view.ref.kind == DatasetKind::kShared || (peek->uuid != view.superblock.uuid && HasOtherSidecar(context, *peek, file->sidecar_path, own));
+    if (of_another) {
       return {Code::kUnprotected, fmt::format("{}: its sidecar is that of rank {} of the set {}, whose other members may need it; it was not "
                                               "removed. Rename the file back, or --force removes it", file->path, peek->rank, peek->name)};
     }
@@ -115,18 +137,29 @@ Status NeededByRotten(const Context& context, const std::vector<FileView*>& own)
   return Status::Ok();
 }
 
-/// True if data are damaged, whether or not the sidecars can repair them. Reads all data. If so, `report` is what was found.
+/// True if data are damaged, whether or not the sidecars can repair them. Reads all data. If so, `report` is what was found. An error if
+/// the sidecars may be the last to know what a file was: then a commit would need --force, too.
 Result<bool> HasDamage(const Context& context, DatasetView& view, DatasetReport& report) {
   if (!view.committed) return false;
   LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context, view, /*from_disk=*/false));
   LZY_RETURN_IF_ERROR(RecognizeRot(context, view, findings));
   DatasetReport found(report.path, report.kind);
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { Describe(view, findings, found); }));
-  const bool damaged = std::ranges::any_of(found.damage, [](const Damage& d) {
-    return d.part == DamagePart::kData && !d.transient && !IsEdit(d.cause) && d.cause != DamageCause::kNotVisible;
-  });
-  if (damaged) report = std::move(found);
-  return damaged;
+  const auto has_data = [&](const auto& counts) {
+    return std::ranges::any_of(found.damage, [&](const Damage& d) {
+      return d.part == DamagePart::kData && !d.transient && d.cause != DamageCause::kNotVisible && counts(d.cause);
+    });
+  };
+  if (has_data([](DamageCause cause) { return !IsEdit(cause); })) {
+    report = std::move(found);
+    return true;
+  }
+  if (!has_data([](DamageCause cause) { return IsEdit(cause); })) return false;
+  if (!found.another) LZY_RETURN_IF_ERROR(WarnWhyNotToCommit(context, view, found));
+  if (!found.another) return false;
+  report.warnings = std::move(found.warnings);
+  return Status(Code::kUnprotected, fmt::format("{}: its sidecars may be the last to know what some of its files were (see the warnings); they were "
+                                                "not removed. --force removes them", view.ref.path));
 }
 
 // Opens the dataset for writing, so nothing is removed during a commit. `report` is that of Info, made without a lock. A
@@ -135,7 +168,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const UnprotectReq
   if (!request.force && IsNeeded(report)) return Status::Ok();
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {/*write=*/!request.dry_run}));
   const std::vector<FileView*> own = OwnFileViews(context, view);
-  if (!request.force) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return NeededByASet(context, dataset, own); }));
+  if (!request.force) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return NeededByASet(context, view, own); }));
   if (!request.force) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return NeededByRenamed(context, dataset, own); }));
   if (!request.force) LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return NeededByRotten(context, own); }));
   if (!request.force && !request.dry_run) {

@@ -380,13 +380,10 @@ Result<bool> HasMovedSidecar(const Context& context, const DatasetRef& dataset) 
 // that was renamed and is damaged. For other edits, lzy-protect compares the files around with the sidecar, which would cost too much here.
 Status WarnOfRefusedEdits(const Context& context, const DatasetView& view, DatasetReport& report) {
   const bool edits = std::ranges::any_of(report.damage, [](const Damage& d) { return d.part == DamagePart::kData && IsEdit(d.cause); });
-  if (!edits || report.another) return Status::Ok();
+  if (!edits) return Status::Ok();
   const bool mixed = std::ranges::any_of(view.files(), [](const FileView& file) { return file.fault == SidecarFault::kForeign; });
-  if (report.holds_another || mixed) return WarnWhyNotToCommit(context, view, report);
-  const bool replaced = std::ranges::any_of(view.files(), [](const FileView& file) {
-    return file.present && file.sidecar_usable() && !MayBe(file.stat, file.stamp);
-  });
-  return replaced ? WarnOfRotten(context, view, report) : Status::Ok();
+  if (!report.another && (report.holds_another || mixed)) return WarnWhyNotToCommit(context, view, report);
+  return HasReplacedFile(view) ? WarnOfRotten(context, view, report) : Status::Ok();
 }
 
 // A file without a sidecar may be one that was renamed and is damaged, although another file has its sidecar now, by content.

@@ -288,15 +288,15 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
     report.another = report.another || renamed || another || identity.elsewhere;
     if (renamed && identity.name == BaseNameOf(file.path)) {
       report.warnings.push_back(fmt::format("{}: its own sidecar was set aside under a temporary name beside it, and by that sidecar it is damaged. Give "
-                                            "it that sidecar back, then repair it. It is neither repaired here nor committed without --force", file.path));
+                                            "it that sidecar back, then repair it. Only --force repairs or commits it here", file.path));
     } else if (renamed) {
       report.warnings.push_back(fmt::format("{}: it is the file that was '{}' at the last commit, and not all of it is as it was then: it was "
-                                            "renamed, and is damaged. Rename it back, then repair it. It is neither repaired here nor committed "
-                                            "without --force", file.path, identity.name));
+                                            "renamed, and is damaged. Rename it back, then repair it. Only --force repairs or commits it here",
+                                            file.path, identity.name));
     }
     if (another) {
       report.warnings.push_back(fmt::format("{}: by its inode or time of birth it is not the file of the last commit, and most of it differs. "
-                                            "It is neither repaired nor committed without --force", file.path));
+                                            "Only --force repairs or commits it", file.path));
     }
     if (identity.whole_seconds) {
       report.warnings.push_back(fmt::format("{}: a tool that keeps whole seconds put it back, by its time; most of it is as committed, and "
@@ -304,8 +304,8 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
     }
     if (!identity.Is(Identity::Kind::kProven)) continue;
     report.holds_another = true;
-    report.warnings.push_back(fmt::format("{}: it holds what '{}' was at its last commit: it was renamed, swapped or copied. No "
-                                          "repair writes to it without --force", file.path, identity.name));
+    report.warnings.push_back(fmt::format("{}: it holds what '{}' was at its last commit: it was renamed, swapped or copied. Only "
+                                          "a repair with --force writes to it", file.path, identity.name));
   }
   report.path = view.ref.path;
   report.kind = view.ref.kind;

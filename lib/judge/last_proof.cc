@@ -129,22 +129,42 @@ bool IsNameOf(FileSystem& fs, const std::string& name, const std::string& path) 
 Status WarnOfLast(const Context& context, const DatasetView& view, DatasetReport& report) {
   if (report.cannot_undo) return Status::Ok();
   const bool shared = view.ref.kind == DatasetKind::kShared;
+  // Of two members that have one content, one has lost its own.
+  const auto is_second = [&](const FileView& file) {
+    return !shared && file.present && !file.intent && file.identity.Is(Identity::Kind::kProven) &&
+           std::ranges::any_of(view.files(), [&](const FileView& other) {
+             return &other != &file && other.present && !other.identity.IsOther() && IsNameOf(context.fs, file.identity.name, other.path);
+           });
+  };
   const auto is_in_the_set = [&](const FileView& file) {
     return !shared && std::ranges::any_of(view.files(), [&](const FileView& other) {
       return &other != &file && other.identity.Is(Identity::Kind::kProven) && IsNameOf(context.fs, other.identity.name, file.path);
     });
   };
-  std::vector<HolderOf> mine;  // here: the holder of the present content
+  // A file, and the holder of its present content.
+  struct Held {
+    std::string file, holder;
+    bool second = false;
+    LZY_FIELDS(file, holder, second)
+  };
+  std::vector<Held> mine;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
     for (const FileView& file : view.files()) {
       const bool here = shared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
-      if (!here || is_in_the_set(file) || !LooksUntouched(context, file, shared)) continue;
-      if (!IsReplaced(context, file)) mine.push_back({file.path, file.identity.name});
+      const bool second = here && is_second(file);
+      if (!here || is_in_the_set(file) || !(second || LooksUntouched(context, file, shared))) continue;
+      if (!IsReplaced(context, file)) mine.push_back({file.path, file.identity.name, second});
     }
   }));
-  LZY_ASSIGN_OR_RETURN(const std::vector<HolderOf> all, UniteRecords(context.comm, mine));
-  for (const HolderOf& one : all) {
+  LZY_ASSIGN_OR_RETURN(const std::vector<Held> all, UniteRecords(context.comm, mine));
+  for (const Held& one : all) {
     report.another = true;
+    if (one.second) {
+      report.warnings.push_back(fmt::format("{0}: it has the content of '{1}', another member of the set, and no file has what it was itself at the "
+                                            "last commit. The parity of that commit has it, and a commit replaces the parity. A repair keeps the "
+                                            "present content as NAME.replaced", one.file, one.holder));
+      continue;
+    }
     // The commands for both follow in the advice, since this sets `another`.
     report.warnings.push_back(fmt::format("{0}: it has the size and time of its last commit, but the content of '{1}'. Either it was damaged before "
                                           "'{1}' was protected, or somebody put that content here. Its parity has what it was, and a commit "
@@ -184,6 +204,12 @@ Status WarnWhyNotToCommit(const Context& context, const DatasetView& view, Datas
   LZY_RETURN_IF_ERROR(WarnOfMixture(context, view, report));
   LZY_RETURN_IF_ERROR(WarnOfHolders(context, view, report, /*only_rotten=*/false));
   return WarnOfLast(context, view, report);
+}
+
+bool HasReplacedFile(const DatasetView& view) {
+  return std::ranges::any_of(view.files(), [](const FileView& file) {
+    return file.present && file.sidecar_usable() && !MayBe(file.stat, file.stamp);
+  });
 }
 
 Status WarnOfRotten(const Context& context, const DatasetView& view, DatasetReport& report) {

@@ -9,6 +9,8 @@ namespace lzy {
 /// Call it after Describe, for a dataset with edits. If they are not to be committed without force: DatasetReport::another, and
 /// warnings why. Reads files that may hold what edited ones were. Collective; the same on all ranks.
 Status WarnWhyNotToCommit(const Context& context, const DatasetView& view, DatasetReport& report);
+/// True if another file has the name of a committed one, by inode or birth. Then WarnOfRotten is worth its reads.
+bool HasReplacedFile(const DatasetView& view);
 /// The part of it that looks only for files that were renamed or moved, and are damaged. lzy-verify calls it if another file has taken
 /// the name of the committed one.
 Status WarnOfRotten(const Context& context, const DatasetView& view, DatasetReport& report);

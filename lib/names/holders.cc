@@ -26,6 +26,7 @@ std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sideca
   const std::string directory = DirectoryOf(sidecar);
   std::vector<std::string> paths;
   if (stamp.size == 0) return paths;
+  if (which == Holders::kNear) return fs.Memo<Surroundings>().FilesNear(fs, {stamp.size, stamp.mtime_ns}, RealDirectory(fs, directory));
   const bool of_its_time = which == Holders::kOfItsTime;
   const auto add = [&](const std::string& path) {
     const auto stat = path == except ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(path, /*follow=*/false);
@@ -70,16 +71,18 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
   for (const std::string& path : CandidatesFor(fs, sidecar, stamp, except, which)) {
     const auto own = SidecarPath(path);
     const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
-    if (which != Holders::kAll && !has_own && !IsClaimedByASet(fs, path)) continue;  // before anything of the file is read
+    const bool all = which == Holders::kAll || which == Holders::kNear;
+    if (!all && !has_own && !IsClaimedByASet(fs, path)) continue;  // before anything of the file is read
     const auto holds = HoldsCommitted(fs, path, **loaded, key);
     const bool proven = holds.ok() && *holds;
     const auto stat = fs.Stat(path, /*follow=*/false);
-    if (!proven && (which != Holders::kAll || !stat.ok() || !HasSizeAndTime(*stat, stamp))) continue;
+    if (!proven && (!all || !stat.ok() || !HasSizeAndTime(*stat, stamp))) continue;
+    // Equal sizes and times alone say nothing: archives and copies make many of them.
+    if (!proven && !MayBeRottenFrom(fs, path, *stat, **loaded, key) && !IsMostlyAs(fs, path, **loaded, key)) continue;
     const auto right = has_own ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
     if (right.ok() && !*right) return Holder{path, proven};
     is_elsewhere = is_elsewhere || (proven && right.ok());
-    const bool committed = !proven && right.ok() && !rotten;
-    if (committed && MayBeRottenFrom(fs, path, *stat, **loaded, key)) rotten = Holder{path, false, /*committed=*/true};
+    if (!proven && right.ok() && !rotten) rotten = Holder{path, false, /*committed=*/true};
   }
   return is_elsewhere ? std::nullopt : rotten;
 }

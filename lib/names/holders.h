@@ -15,8 +15,9 @@ namespace lzy {
 
 /// The files that FindHolder examines.
 enum class Holders {
-  kAll,        ///< all, and also those that have the committed size and mtime but not the content: they may be the file, damaged
-               ///< since
+  kNear,       ///< as kAll, of the files with the committed size and mtime in directories around (Surroundings::FilesNear)
+  kAll,        ///< all, and also those that have the committed size and mtime but not all of the content: they may be the
+               ///< file, damaged since
   kProtected,  ///< those with a sidecar, and members of sets: a repair might write to them
   kOfItsTime,  ///< those of kProtected with the committed mtime: the others count as edited
 };

@@ -109,10 +109,19 @@ class OrphanFinder {
                 replaced ? HowToGetBack(directory.PathOf(owner), path) : HowToDecide(directory.PathOf(owner), path, *peek));
       } else if (auto member = MovedMember(directory, *peek); member || (member = MemberElsewhere(directory, *peek))) {
         AddKept(path, reason, "its set may need it, of which this file was a member: " + ShellQuote(*member));
+      } else if (const auto near = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kNear); near && MayNeed(*near, *peek)) {
+        AddKept(path, reason, WhyNeeded(*near));
       } else {
         AddKept(path, reason, WhileLocked(path));
       }
     }
+  }
+
+  // A file in a directory that the command does not name may be a copy. With the committed content it needs this sidecar only if it is
+  // the committed file.
+  bool MayNeed(const Holder& file, const Peek& peek) {
+    const auto stat = fs_.Stat(file.path, /*follow=*/false);
+    return !file.proven || (stat.ok() && MayBe(*stat, peek.stamp));
   }
 
   // A file that has no superblock may be of somebody who does not know that lzy has such names. An empty one holds nothing.

@@ -226,25 +226,52 @@ std::vector<std::string> Surroundings::FilesBelow(FileSystem& fs, const SizeAndT
   return PathsBeyond(at->second, file, here);
 }
 
-// Near directories first. Those in reach are passed through, because FilesOfSize has what is in them.
+std::vector<std::string> Surroundings::FilesNear(FileSystem& fs, const SizeAndTime& file, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  TakeMore(fs, Reach::kNamed);
+  TakeMore(fs, Reach::kKnown);
+  auto at = near_.find(here);
+  if (at == near_.end()) at = near_.emplace(here, LookNear(fs, here)).first;
+  return PathsBeyond(at->second, file, here);
+}
+
 Surroundings::BySizeAndTime Surroundings::LookBelow(FileSystem& fs, const std::string& here) {
   BySizeAndTime files;
-  const auto top = fs.Stat(here);
-  std::deque<std::string> directories{here};
-  for (; top.ok() && !directories.empty(); directories.pop_front()) {
+  LookThrough(fs, here, "", files);
+  return files;
+}
+
+Surroundings::BySizeAndTime Surroundings::LookNear(FileSystem& fs, const std::string& here) {
+  BySizeAndTime files;
+  const auto device_of = [&](const std::string& directory) {
+    const auto stat = fs.Stat(directory);
+    return stat.ok() ? std::optional(stat->file_system) : std::nullopt;
+  };
+  std::string below = here;
+  for (std::string top = DirectoryOf(here); !top.empty() && below != top && device_of(top) == device_of(here); below = std::exchange(top, DirectoryOf(top))) {
+    if (!LookThrough(fs, top, below, files)) break;
+  }
+  return files;
+}
+
+// Near directories first. Those in reach are passed through, because FilesOfSize has what is in them.
+bool Surroundings::LookThrough(FileSystem& fs, const std::string& top, const std::string& except, BySizeAndTime& files) {
+  const auto at = fs.Stat(top);
+  std::deque<std::string> directories{top};
+  for (; at.ok() && !directories.empty(); directories.pop_front()) {
     const auto entries = fs.ListEntries(directories.front());
-    const bool known = directories.front() == here || directories_.contains(directories.front());
+    const bool known = (except.empty() && directories.front() == top) || directories_.contains(directories.front());
     for (const DirectoryEntry& entry : entries.ok() ? *entries : std::vector<DirectoryEntry>{}) {
       if (IsLzyName(entry.name) || (known && entry.regular)) continue;
-      if (++seen_below_ > kMostBelow) return files;
+      if (++seen_below_ > kMostBelow) return false;
       std::string path = JoinPath(directories.front(), entry.name);
-      const auto stat = fs.Stat(path, /*follow=*/false);
-      if (!stat.ok() || stat->file_system != top->file_system) continue;
+      const auto stat = path == except ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(path, /*follow=*/false);
+      if (!stat.ok() || stat->file_system != at->file_system) continue;
       if (stat->type == FileStat::Type::kDirectory) directories.push_back(std::move(path));
       else if (!known && stat->type == FileStat::Type::kRegular) files.emplace(SizeAndTime{stat->size, stat->mtime_ns}, std::move(path));
     }
   }
-  return files;
+  return true;
 }
 
 bool Surroundings::IsNamed(FileSystem& fs, const std::string& directory) {

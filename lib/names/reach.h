@@ -102,6 +102,9 @@ class Surroundings {
   /// no more than kMostBelow.
   std::vector<std::string> FilesBelow(FileSystem& fs, const SizeAndTime& file, const std::string& here);
   static constexpr std::size_t kMostBelow = 32768;
+  /// The same of files around `here`, outside it: below the directory above it, then below the one above that, and so on, on the same
+  /// file system. A person may have moved a file to any directory.
+  std::vector<std::string> FilesNear(FileSystem& fs, const SizeAndTime& file, const std::string& here);
   /// Paths of files of this size, and this mtime if it is given, protected or not. The first call stats all files in reach.
   std::vector<std::string> FilesOfSize(FileSystem& fs, std::uint64_t bytes, std::optional<std::int64_t> mtime_ns, const std::string& here);
   /// True if the command names this directory, a real path.
@@ -126,6 +129,9 @@ class Surroundings {
   void LookAtNamed(FileSystem& fs);
   const BySizeAndTime& KnownOfSize(FileSystem& fs, std::uint64_t bytes);
   BySizeAndTime LookBelow(FileSystem& fs, const std::string& here);
+  BySizeAndTime LookNear(FileSystem& fs, const std::string& here);
+  // Adds the files below `top` to `files`, but not those below `except`. False: too many names were seen.
+  bool LookThrough(FileSystem& fs, const std::string& top, const std::string& except, BySizeAndTime& files);
 
   std::mutex mutex_;
   std::set<std::string> directories_, named_;  // in reach; named_ is a part of directories_
@@ -148,7 +154,7 @@ class Surroundings {
   std::shared_ptr<const RecordedMembers> recorded_in_named_;
   std::function<std::vector<std::string>(std::uint64_t)> known_files_;
   std::map<std::uint64_t, BySizeAndTime> known_sidecars_;  // of known_files_, by size
-  std::map<std::string, BySizeAndTime> below_;  // files, by directory
+  std::map<std::string, BySizeAndTime> below_, near_;  // files, by directory
   std::size_t seen_below_ = 0;           // names
 };
 

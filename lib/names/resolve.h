@@ -30,8 +30,6 @@ struct DatasetRef {
   std::vector<std::string> notes = {};
   /// Sentences that explain a difference if the engine finds one. Do not print them otherwise.
   std::vector<std::string> hints = {};
-  /// True if the user did not name this dataset, but a directory above it. A repair with force keeps what it overwrites.
-  bool below_path = false;
   /// The number of processes that share a view of one machine and so see the same members, and the number of this one among
   /// them. Work that one process can do for all is divided among them.
   std::uint32_t companions = 1;

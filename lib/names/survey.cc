@@ -72,23 +72,25 @@ bool Survey::IsThere(const std::string& path) {
 
 // A name with a '*' is a glob only if no file has this name.
 // A protected file whose name has %r or a star goes before what its name would match, also if the file is lost: tools print its name in
-// commands.
+// commands. Exception: it is a pattern of a set. Then neither may hide the other: IsHiddenByASet.
 Status Survey::Add(const std::string& path) {
   const bool may_match = HasRankPlaceholder(path) || path.find('*') != std::string::npos;
   const auto own = may_match ? SidecarPath(path) : Result<std::string>(Code::kNotFound, path);
   const auto peek = own.ok() ? PeekSidecar(fs_, *own) : Result<Peek>(own.status());
-  if (peek.ok() && peek->committed && peek->kind == DatasetKind::kShared && peek->name == BaseNameOf(path)) return AddPath(path);
-  if (HasRankPlaceholder(path)) {
-    by_pattern_ = true;
-    return AddPattern(path);
-  }
+  const bool is_file = peek.ok() && peek->committed && peek->kind == DatasetKind::kShared && peek->name == BaseNameOf(path);
+  by_pattern_ = HasRankPlaceholder(path);
+  if (is_file && !IsHiddenByASet(path)) return AddPath(path);
+  if (by_pattern_) return AddPattern(path);
   if (path.find('*') != std::string::npos && !fs_.Stat(path, /*follow=*/false).ok()) return AddGlob(path);
   return AddPath(path);
 }
 
 DatasetRef& Survey::AddSet(const std::string& pattern) {
   set_patterns_.insert(pattern);
-  return found_.emplace(pattern, DatasetRef{DatasetKind::kSet, pattern, {}, {}}).first->second;
+  DatasetRef& found = found_.emplace(pattern, DatasetRef{DatasetKind::kSet, pattern, {}, {}}).first->second;
+  if (found.kind == DatasetKind::kSet) return found;
+  (void)IsHiddenByASet(pattern);  // a file of this name was found before
+  return found = DatasetRef{DatasetKind::kSet, pattern, {}, {}};
 }
 
 // Goes by what exists at `path`: a directory, a file, or nothing. A file that is gone is still a dataset if it has a
@@ -145,7 +147,38 @@ bool Survey::IsReplaced(const std::string& path) {
   return what_ == Resolve::kProtected && has_own && !SidecarOf(path).empty();
 }
 
+// Without a set, files that the pattern matches are single files. But lzy-protect makes a set of them, if it gets the pattern.
+bool Survey::IsHiddenByASet(const std::string& path) {
+  if (!HasRankPlaceholder(path) || !CheckPattern(path).ok()) return false;
+  const bool may_become_one = by_pattern_ && what_ == Resolve::kProtectable && !MembersOf(path).empty();
+  if (NewestOf(path).members == 0 && !set_patterns_.contains(path) && !may_become_one) return false;
+  // The first part of the path with a placeholder gets a name without it.
+  const std::vector<std::string> components = Components(path);
+  std::string now = path.starts_with('/') ? "/" : "", then;
+  std::size_t last = 0;
+  for (; last < components.size(); ++last) {
+    std::string name = components[last];
+    std::ranges::replace(name, '%', '_');
+    then = JoinPath(now, name);
+    now = JoinPath(now, components[last]);
+    if (HasRankPlaceholder(components[last])) break;
+  }
+  const bool is_name = last + 1 == components.size();
+  std::string moves;
+  const auto move = [&](const std::string& from, const std::string& to) {
+    if (!fs_.Stat(from, /*follow=*/false).ok()) return;
+    moves += fmt::format("{}mv -n {} {}", moves.empty() ? "" : " && ", ShellQuote(from), ShellQuote(to));
+  };
+  move(now, then);
+  const auto sidecar = SidecarPath(path), to = SidecarPath(then);
+  if (is_name && sidecar.ok() && to.ok()) move(*sidecar, *to);
+  troubles_.emplace_back(Code::kUnprotected, fmt::format("{}: a {} has this name, which is also the pattern of a set. Commands mean the set, and no command "
+                                                         "means the file. Give it another name: {}", path, is_name ? "file" : "file in a directory", moves));
+  return true;
+}
+
 void Survey::AddFile(const std::string& path) {
+  if (IsHiddenByASet(path)) return;
   const auto own = PeekFor(path);
   const bool of_set = own && own->kind == DatasetKind::kSet;
   if (of_set && AddMember(path, *own)) return;

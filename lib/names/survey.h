@@ -114,6 +114,9 @@ class Survey {
   bool IsReplaced(const std::string& path);
   /// Adds one file: as a shared file, or as its whole set if it is a member.
   void AddFile(const std::string& path);
+  /// For a file whose path is also the pattern of a set: true if it must not be found, because commands could not tell it from
+  /// the set. troubles() says so, and what to do.
+  bool IsHiddenByASet(const std::string& path);
   /// Returns false if the sidecar is that of a member, but its set is not here.
   bool AddMember(const std::string& path, const Peek& peek);
   /// If the file of `path` exists under another name, adds that one with a note. Otherwise returns false.

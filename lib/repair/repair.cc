@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 
+#include "base/acl.h"
 #include "base/many_writers.h"
+#include "base/reflink.h"
 #include "comm/records.h"
 #include "dataset/parts.h"
 #include "dataset/seen_late.h"
@@ -57,6 +59,9 @@ bool UseReplica(const Ensemble& ensemble, const std::vector<FileFindings>& findi
   }
   return any;
 }
+
+// A failure to write what a repair makes, for example on a full disk: the repair was tried and failed.
+Status OfWriting(const Status& status) { return status.code() == Code::kIo ? Status(Code::kWriteFailed, status.message()) : status; }
 
 // Writes parity to `sidecar`, through this rank's handle `file`.
 void PutParityInto(const Sidecar& sidecar, File& file, FileRepair& repair) {
@@ -172,7 +177,7 @@ Status Repairer::OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f)
   // If edits stay, the intent of a repair would turn them into damage. It would do the same to what a program writes in an
   // open epoch.
   if ((repair.plan->data_in_place || repair.plan->cut_tail) && file.sidecar && !repair.plan->edits_left && !InEpoch(file)) {
-    LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(NewIntent(kIntentRepair, Merged(repair.plan->changed))));
+    LZY_RETURN_IF_ERROR(OfWriting(file.sidecar->SetIntent(NewIntent(kIntentRepair, Merged(repair.plan->changed)))));
   }
   return Status::Ok();
 }
@@ -228,12 +233,13 @@ Status Repairer::AskOtherSidecars(Ensemble& ensemble, std::size_t e) {
 bool Repairer::NeedsOwn(const FileView& file, const FileRepair& repair) const {
   const FilePlan& plan = *repair.plan;
   if (!repair.differs.empty()) return true;
-  if (!file.present || !(plan.data_in_place || plan.cut_tail)) return false;
-  const Identity& identity = file.identity;
-  // Nothing proves what is behind the end of a file without a sidecar.
-  if (!request_.force) return MayBeWanted(file) || (plan.cut_tail && !file.sidecar_usable());
-  return identity.Is(Identity::Kind::kProven) || repair.of_another || UndoesUnnamed(repair) ||
-         (file.stat.links > 1 && !MayBe(file.stat, file.stamp));
+  return file.present && (plan.data_in_place || plan.cut_tail) && MustKeep(file, repair);
+}
+
+// A file without a usable sidecar has no stamp, and nothing proves what is behind its end.
+bool Repairer::MustKeep(const FileView& file, const FileRepair& repair) const {
+  return !file.identity.Is(Identity::Kind::kCommitted) || file.IsOfThePast() || repair.of_another || repair.plan->undoes_edits ||
+         !file.sidecar_usable() || !MayBe(file.stat, file.stamp);
 }
 
 // The copy gets its name before anything is written to it. After a crash, the original is there under its name or one more
@@ -241,9 +247,8 @@ bool Repairer::NeedsOwn(const FileView& file, const FileRepair& repair) const {
 Status Repairer::MakeOwn(FileView& file, FileRepair& repair) {
   const std::string temporary = NewDataPath(repair.target);
   const Status made = MakeCopy(file, temporary);
-  const Identity& identity = file.identity;
-  const bool in_the_way = identity.Is(Identity::Kind::kProven) || !request_.force || repair.of_another || UndoesUnnamed(repair);
-  const bool keeps = in_the_way && file.stat.links == 1;
+  // Otherwise it keeps its other names.
+  const bool keeps = file.stat.links == 1;
   const Status named = [&]() -> Status {
     LZY_RETURN_IF_ERROR(made);
     if (keeps) LZY_RETURN_IF_ERROR(Keep(KeptOf(file, repair), file, repair, warnings_));
@@ -258,16 +263,33 @@ Status Repairer::MakeOwn(FileView& file, FileRepair& repair) {
   return context_.fs.SyncDirectory(DirectoryOf(repair.target));
 }
 
+// The rest of what File::CopyAccess leaves out. What a file system refuses, the original still has.
+Status Repairer::TakeOverAccess(File& from, File& to) {
+  LZY_ASSIGN_OR_RETURN(const FileStat was, from.Stat());
+  LZY_ASSIGN_OR_RETURN(const Acl acl, from.AccessAcl());
+  LZY_ASSIGN_OR_RETURN(const FileStat has, to.Stat());
+  if (const auto attributes = from.UserAttributes(); attributes.ok()) (void)to.SetUserAttributes(*attributes);
+  LZY_RETURN_IF_ERROR(to.SetAccess(WithExecute(has.mode, NarrowedMode(was.mode, acl)), was.uid, was.gid));
+  if (acl.empty()) return Status::Ok();
+  LZY_ASSIGN_OR_RETURN(const Acl now, to.AccessAcl());
+  if (WithoutExecute(now) == WithoutExecute(acl)) (void)to.SetUserAttributes({{kAccessAcl, std::string(acl.begin(), acl.end())}});
+  return Status::Ok();
+}
+
 // Unreadable bytes become a hole in the copy. They are among the blocks that are rebuilt.
 Status Repairer::MakeCopy(const FileView& file, const std::string& temporary) {
   if (Status removed = context_.fs.Remove(temporary); !removed.ok() && removed.code() != Code::kNotFound) return removed;
   LZY_ASSIGN_OR_RETURN(auto own, context_.fs.Open(temporary, OpenMode::kCreateNew, /*follow=*/false, 0600));
   (void)own->Lock();  // as in OpenDataOutput
   LZY_RETURN_IF_ERROR(own->CopyAccess(*file.data));
-  LZY_RETURN_IF_ERROR(own->Truncate(file.stat.size));
-  LZY_RETURN_IF_ERROR(CopyReadable(*file.data, {0, file.stat.size}, *own));
+  // A reflink takes neither time nor space.
+  if (!Reflink(*file.data, *own)) {
+    LZY_RETURN_IF_ERROR(own->Truncate(file.stat.size));
+    LZY_RETURN_IF_ERROR(OfWriting(CopyReadable(*file.data, {0, file.stat.size}, *own)));
+  }
+  LZY_RETURN_IF_ERROR(TakeOverAccess(*file.data, *own));
   LZY_RETURN_IF_ERROR(own->SetTimes(file.stat.atime_ns, file.stat.mtime_ns));
-  return own->Sync();
+  return OfWriting(own->Sync());
 }
 
 // First removes the temporary file of a restore that was killed. The new file has its full size from the start, so blocks
@@ -280,7 +302,7 @@ Status Repairer::OpenDataOutput(FileView& file, FileRepair& repair, std::uint64_
   if (Status removed = context_.fs.Remove(temporary); !removed.ok() && removed.code() != Code::kNotFound) return removed;
   LZY_ASSIGN_OR_RETURN(repair.new_data, context_.fs.Open(temporary, OpenMode::kCreateNew, /*follow=*/false, 0600));
   (void)repair.new_data->Lock();  // so that lzy-info --prune does not remove it
-  LZY_RETURN_IF_ERROR(repair.new_data->Truncate(size));
+  LZY_RETURN_IF_ERROR(OfWriting(repair.new_data->Truncate(size)));
   repair.out->data.file = repair.new_data.get();
   return Status::Ok();
 }
@@ -305,12 +327,14 @@ Status Repairer::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileRepai
     File* like = repair.new_data ? repair.new_data.get() : file.data.get();
     if (like == nullptr) return {Code::kIo, fmt::format("{}: the file is missing, so its sidecar alone cannot be rebuilt", file.path)};
     LZY_ASSIGN_OR_RETURN(repair.sets_aside, HasForeignOccupant(file, repair));
-    LZY_ASSIGN_OR_RETURN(repair.new_sidecar,
-                         Sidecar::Create(context_.fs, NewSidecarPath(repair.target), FreshContents(ensemble, f), *like));
+    auto made = Sidecar::Create(context_.fs, NewSidecarPath(repair.target), FreshContents(ensemble, f), *like);
+    // If the data could be made there, it is not for lack of permission.
+    if (!made.ok()) return repair.new_data ? OfWriting(made.status()) : made.status();
+    repair.new_sidecar = std::move(made).value();
     (void)repair.new_sidecar->file().Lock();  // as in OpenDataOutput
     PutParityInto(*repair.new_sidecar, repair.new_sidecar->file(), repair);
     const std::uint64_t size = ensemble.layout->parity_size(f);
-    return size > 0 ? repair.out->parity.file->Truncate(repair.out->parity.base + size) : Status::Ok();
+    return size > 0 ? OfWriting(repair.out->parity.file->Truncate(repair.out->parity.base + size)) : Status::Ok();
   }
   if (WritesParts(file, *repair.plan)) {
     if (!file.sidecar->HasRoom(Moved(file, file.sidecar->contents()))) {
@@ -555,7 +579,7 @@ Status Repairer::WriteBlocks(FileRepair& repair, std::span<const RowBlock> block
   }
   const bool zero = std::ranges::all_of(bytes, [](std::uint8_t b) { return b == 0; });
   if (aside && zero) return Status::Ok();  // the new file has a hole there
-  LZY_RETURN_IF_ERROR(out.file->WriteAt(out.base + blocks[0].place.offset, bytes));
+  LZY_RETURN_IF_ERROR(OfWriting(out.file->WriteAt(out.base + blocks[0].place.offset, bytes)));
   std::lock_guard lock(mutex_);
   repair.written.emplace_back(blocks.begin(), blocks.end());
   return Status::Ok();
@@ -565,7 +589,7 @@ Status Repairer::WriteBlocks(FileRepair& repair, std::span<const RowBlock> block
 Status Repairer::VerifyWritten(FileRepair& repair, const FileView& file) {
   if (repair.written.empty()) return Status::Ok();
   for (File* out : {repair.out->data.file, repair.out->parity.file}) {
-    if (out != nullptr) LZY_RETURN_IF_ERROR(out->Sync());
+    if (out != nullptr) LZY_RETURN_IF_ERROR(OfWriting(out->Sync()));
   }
   Status status;
   ParallelParts(repair.written.size(), ThreadsFor(context_), [&](std::size_t first, std::size_t last) {

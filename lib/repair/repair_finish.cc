@@ -32,26 +32,19 @@ Status KeepWhatCannotBeHad(File& was, FileRepair& repair) {
   return Status::Ok();
 }
 
-// True if `was` is `rebuilt` with rot in a few places: it has the same size, and no more pages differ than rot hits.
-// Unreadable pages do not count.
-Result<bool> Resembles(File& was, File& rebuilt) {
-  constexpr std::size_t kPage = 4096;
+// True if both files have the same bytes. Unreadable ones are not worth keeping.
+Result<bool> AreEqual(File& was, File& rebuilt) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, was.Stat());
   LZY_ASSIGN_OR_RETURN(const FileStat made, rebuilt.Stat());
   if (stat.size != made.size) return false;
   std::vector<std::uint8_t> one(kPiece), other(kPiece);
-  std::uint64_t unlike = 0, pages = 0;
   for (std::uint64_t at = 0; at < stat.size; at += kPiece) {
     const auto count = was.ReadAt(at, one);
     if (!count.ok()) continue;
     LZY_ASSIGN_OR_RETURN(const std::size_t there, rebuilt.ReadAt(at, other));
-    const ByteSpan left(one.data(), std::min(*count, there)), right(other.data(), left.size());
-    for (std::size_t page = 0; page < left.size(); page += kPage, ++pages) {
-      const std::size_t length = std::min(kPage, left.size() - page);
-      unlike += !std::ranges::equal(left.subspan(page, length), right.subspan(page, length));
-    }
+    if (*count != there || !std::ranges::equal(ByteSpan(one).first(there), ByteSpan(other).first(there))) return false;
   }
-  return !MayBeVersion(unlike, std::max<std::uint64_t>(pages, 1));
+  return true;
 }
 
 }  // namespace
@@ -283,23 +276,19 @@ Repairer::Kept Repairer::KeptOf(const FileView& file, const FileRepair& repair) 
     return {fmt::format("{}.commit-{}", repair.target, older.ok() ? older->generation : 0), "it was as an older commit of its set left it"};
   }
   if (repair.of_another) return {name, "it was as another dataset committed it"};
-  if (UndoesUnnamed(repair)) return {name, "it was edited after its last commit"};
+  if (file.identity.Is(Identity::Kind::kRenamed)) return {name, fmt::format("it was what '{}' was at its last commit, damaged since", file.identity.name)};
+  if (repair.plan->undoes_edits) return {name, "it was edited after its last commit"};
   if (!file.sidecar_usable()) return {name, "it had no sidecar, and it was not what was committed"};
   return {name, file.stat.size == 0 ? "it was empty, and it may be another file" : "it was not what was committed, and it may be another file"};
 }
 
-// Why the file that will be replaced is kept under another name; nullopt if it is not worth keeping. If its own, older
-// sidecar proves it, it may have been put back on purpose. Without a usable sidecar, it may be another file that has the
-// committed mtime by chance; nothing proves that it is rot. Rot changes only a few pages, and these are worthless.
+// Why the file that will be replaced is kept under another name; nullopt if it is not worth keeping, or stays under another name.
 Result<std::optional<Repairer::Kept>> Repairer::WhyToKeep(const FileView& file, const FileRepair& repair) const {
-  if (!file.present) return std::optional<Kept>();
-  const Identity& identity = file.identity;
-  if ((identity.Is(Identity::Kind::kProven) || repair.of_another || UndoesUnnamed(repair)) && file.stat.links == 1) return std::optional<Kept>(KeptOf(file, repair));
-  if (request_.force) return std::optional<Kept>();
-  if (MayBeWanted(file)) return std::optional<Kept>(KeptOf(file, repair));
-  if (file.sidecar_usable() || file.data == nullptr) return std::optional<Kept>();
-  LZY_ASSIGN_OR_RETURN(const bool rotten, Resembles(*file.data, *repair.new_data));
-  if (rotten) return std::optional<Kept>();
+  if (!file.present || !MustKeep(file, repair) || (request_.force && file.stat.links > 1)) return std::optional<Kept>();
+  if (file.data != nullptr && repair.new_data) {
+    LZY_ASSIGN_OR_RETURN(const bool equal, AreEqual(*file.data, *repair.new_data));
+    if (equal) return std::optional<Kept>();
+  }
   return std::optional<Kept>(KeptOf(file, repair));
 }
 

@@ -102,10 +102,9 @@ class Repairer {
   // Returns kBusy if the file is not as it was when it was examined.
   Status CheckUnchanged(const FileView& file, const FileRepair& repair) const;
 
-  // True if somebody may have put the file there on purpose, so that a repair without force keeps it.
-  static bool MayBeWanted(const FileView& file) { return file.identity.Is(Identity::Kind::kUnlike) || file.IsOfThePast(); }
-  // True if a repair with force undoes an edit that the user did not name.
-  bool UndoesUnnamed(const FileRepair& repair) const { return request_.force && view_.ref.below_path && repair.plan->undoes_edits; }
+  // True if what a repair overwrites must be kept: the file is not the committed one with plain rot. Its stamp shows that (inode, and
+  // birth if it is known); Examine, what other sidecars say; and the plan, whether an edit is undone.
+  bool MustKeep(const FileView& file, const FileRepair& repair) const;
   // The name under which a replaced file is kept, and the reason for the message.
   struct Kept {
     std::string name, why;
@@ -118,15 +117,13 @@ class Repairer {
   /// Fills in FileRepair::differs and of_another, from the sidecars of other files and datasets. Collective.
   Status AskOtherSidecars(Ensemble& ensemble, std::size_t e);
   /// True if blocks must be written into a copy of the file (MakeOwn), because the present content must be kept under another
-  /// name. The same on all ranks of a shared file. The reasons:
-  ///  - a sidecar of another name of the file was committed with other content than the repair writes (FileRepair::differs);
-  ///  - with force: another dataset committed the present content; or it was edited, and the user named only a directory; or it
-  ///    is another file with several names;
-  ///  - without force: somebody may have put the file there on purpose (MayBeWanted); or the file has no sidecar and would be cut.
+  /// name (MustKeep), or because a sidecar of another name of the file was committed with other content than the repair writes
+  /// (FileRepair::differs). The same on all ranks of a shared file.
   bool NeedsOwn(const FileView& file, const FileRepair& repair) const;
   /// Gives the name of the file to a copy of it. The original stays under its other names, or is kept under a new name.
   Status MakeOwn(FileView& file, FileRepair& repair);
   Status MakeCopy(const FileView& file, const std::string& temporary);
+  static Status TakeOverAccess(File& from, File& to);
 
   // Opens the outputs, and sets the intent of a repair if blocks change in place.
   Status OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f);

@@ -203,7 +203,11 @@ TEST_F(ReplicaApart, EditsStayUnlessForced) {
   const Bytes edited = here_.At("d/f").bytes;
   EXPECT_EQ(ExitCodeOf(Run()), 9);
   EXPECT_EQ(here_.At("d/f").bytes, edited);
-  ExpectRestored(Run({.force = true}));
+  const DatasetReport report = Run({.force = true});
+  ASSERT_TRUE(here_.Has("d/f.replaced"));
+  EXPECT_EQ(here_.At("d/f.replaced").bytes, edited);
+  ASSERT_OK(here_.Remove("d/f.replaced"));
+  ExpectRestored(report);
 }
 
 // The second read returns other bytes than the first.

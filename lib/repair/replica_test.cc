@@ -174,7 +174,11 @@ TEST_F(ReplicaTest, EditsStayUnlessForced) {
   const Bytes edited = fs_.At("d/f").bytes;
   EXPECT_EQ(ExitCodeOf(Run()), 9);
   EXPECT_EQ(fs_.At("d/f").bytes, edited);
-  ExpectRestored(Run({.force = true}));
+  const DatasetReport report = Run({.force = true});
+  ASSERT_TRUE(fs_.Has("d/f.replaced"));
+  EXPECT_EQ(fs_.At("d/f.replaced").bytes, edited);
+  ASSERT_OK(fs_.Remove("d/f.replaced"));
+  ExpectRestored(report);
 }
 
 TEST_F(ReplicaTest, ItselfIsRefused) {

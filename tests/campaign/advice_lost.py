@@ -302,15 +302,20 @@ class Exchanged(Lost):
         # It could be a similar file that somebody put there: one block of one differs.
         self.assertEqual(world.files(), before | {"src/f.replaced": rotten}, world.story())
 
-    def test_rot_in_a_large_file_from_a_backup_leaves_no_copy(self):
+    def test_rot_in_a_large_file_from_a_backup_is_kept(self):
+        """It may be a similar version of the file, with its time."""
         world = self.world
         self.files(["src/f"], 70000)
         world.protect("src --block-size 4K")
         world.must("cp -a src/f . && rm src/f && cp -a f src/f && rm f")
         before = world.files()
         world.flip("src/f", 1000)
+        rotten = world.files()["src/f"]
         self.judge("lzy-verify --repair src", codes=[0])
-        self.assertEqual(world.files(), before)
+        self.assertEqual(world.files(), before | {"src/f.replaced": rotten})
+        world.flip("src/f", 1000)  # of the file that the repair made
+        self.judge("lzy-verify --repair src/f", codes=[0])
+        self.assertEqual(world.files(), before | {"src/f.replaced": rotten})
 
     def test_a_file_that_an_editor_replaced_is_committed(self):
         self.files(["f"])
@@ -836,12 +841,20 @@ class Proven(Lost):
             self.kept(f"lzy-restore 'd{number}/s.%r'", f"lzy-verify 'd{number}/s.%r'", codes=[0, 0])
             self.assertTrue(os.path.exists(self.world.path(names[0] + ".replaced")), self.world.story())
 
-    def test_rot_in_a_member_without_its_sidecar_leaves_no_file_behind(self):
+    def test_rot_in_a_member_without_its_sidecar_is_kept(self):
+        """No stamp shows that it is the committed file."""
         self.files([f"s.{rank}" for rank in range(3)], 200000)
         self.world.protect("'s.%r'")
         self.world.must("rm .LZY.s.0")
         self.world.flip("s.0", 100)
+        rotten = self.world.read("s.0")
         self.world.must("lzy-restore 's.%r'")
+        self.assertEqual(self.world.read("s.0.replaced"), rotten, self.world.story())
+
+    def test_a_whole_member_without_its_sidecar_leaves_no_file_behind(self):
+        self.files([f"s.{rank}" for rank in range(3)], 200000)
+        self.world.protect("'s.%r'")
+        self.world.must("rm .LZY.s.0 && lzy-restore 's.%r' && lzy-restore --device 0 's.%r'")
         self.assertFalse(os.path.exists(self.world.path("s.0.replaced")), self.world.story())
 
     def test_rot_in_a_member_that_was_renamed_with_its_sidecar_has_advice_that_ends(self):

@@ -220,8 +220,9 @@ class CameBack(Lost):
         world.flip("d/ck.1", 100)
         done = self.judge("lzy-protect d", codes=[9])[0]
         self.assertIn("d/ck.1: it is the file that was 'ck.0' at the last commit", done.text)
+        rotten = world.files()["d/ck.1"]
         world.must("mv d/ck.0 x && mv d/ck.1 d/ck.0 && mv x d/ck.1 && lzy-restore -q 'd/ck.%r'")
-        self.assertEqual(world.files(), before)
+        self.assertEqual(world.files(), before | {"d/ck.0.replaced": rotten})
 
 
 class RenamedMember(Lost):

@@ -60,14 +60,15 @@ class Forced(Lost):
     def test_three_files_were_rotated_and_one_edited(self):
         self.all_end_alike("mv d/a t && mv d/b d/a && mv d/c d/b && mv t d/c", "d/b")
 
-    def test_a_file_that_is_named_is_set_back_without_a_copy(self):
+    def test_an_edit_that_is_set_back_is_kept(self):
         world = self.world
         self.files(["d/a"])
         world.protect("d")
         right = world.read("d/a")
         world.write_random("d/a", 3000)
+        edited = world.files()["d/a"]
         world.must("lzy-verify --repair --force d/a")
-        self.assertEqual(world.files(), {"d/a": hash_of(right)})
+        self.assertEqual(world.files(), {"d/a": hash_of(right), "d/a.replaced": edited})
 
 
 class MovedOn(Lost):

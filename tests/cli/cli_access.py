@@ -6,7 +6,7 @@ import struct
 import subprocess
 import unittest
 
-from harness import CliTest, pattern_bytes
+from harness import BIN, CliTest, pattern_bytes
 
 ACL, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
 OWNER, USER, OWN_GROUP, MASK, OTHER = 0x01, 0x02, 0x04, 0x10, 0x20
@@ -220,6 +220,20 @@ class Access(CliTest):
         for name in ("to/d", "to/d/sub"):
             self.assertEqual((self.acl_of(name), self.acl_of(name, DEFAULT)), (b"", b""))
         self.assertEqual(self.mode("to/d/sub"), 0o750)
+
+    def test_a_user_who_copies_directories_of_root_gets_their_mode(self):
+        """The group is another one, so it gets what others had."""
+        for name, mode, now in (("open", 0o755, 0o755), ("closed", 0o705, 0o705), ("group", 0o775, 0o755)):
+            os.makedirs(self.path(f"d/{name}"))
+            os.chmod(self.path(f"d/{name}"), mode)
+        os.chmod(self.path("d"), 0o755)
+        os.chmod(self.scratch, 0o755)
+        os.makedirs(self.path("to"))
+        os.chown(self.path("to"), NOBODY, NOBODY)
+        done = subprocess.run([os.path.join(BIN, "lzy-copy"), self.path("d"), self.path("to/")], user=NOBODY, group=NOBODY, extra_groups=[],
+                              env=os.environ | {"HOME": self.path("to"), "LZY_CATALOG": "off"}, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([self.mode(f"to/d/{name}") for name in ("open", "closed", "group")], [0o755, 0o705, 0o755])
 
 
 if __name__ == "__main__":

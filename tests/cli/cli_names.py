@@ -95,6 +95,7 @@ class Renamed(NamesTest):
         self.assertIn("no orphaned sidecars", self.check(0, "lzy-info", "--prune", ".").stdout)
         self.check(0, "lzy-verify", "--repair", "--force", "b")
         self.assertEqual(self.read("b"), pattern_bytes(50000, seed=ord("a")))
+        os.remove(self.path("b.replaced"))  # the edit that was undone
         # Its old name by now free: what was there is told to be here, whatever is asked.
         with open(self.path("b"), "ab") as file:
             file.write(b"more")

@@ -197,8 +197,10 @@ class SharedFile(CliTest):
             dataset = self.only(self.report(1, "lzy-info", "a"))
             self.assertEqual(dataset["state"], "damaged")
             damage = dataset["damage"][0]
-            self.assertEqual((damage["path"], damage["part"], damage["offset"], damage["length"]),
-                             ("a", "data", min(size, len(self.content)), abs(size - len(self.content))))
+            # As lzy-verify says it: the block in which the file ends is lost as a whole.
+            begin, end = sorted((size, len(self.content)))
+            begin -= begin % 4096 if size < end else 0
+            self.assertEqual((damage["path"], damage["part"], damage["offset"], damage["length"]), ("a", "data", begin, end - begin))
             os.utime(self.path("a"), ns=(before.st_atime_ns, before.st_mtime_ns + 1))
             self.assertEqual(self.only(self.report(9, "lzy-info", "a"))["state"], "stale")
             os.utime(self.path("a"), ns=(before.st_atime_ns, before.st_mtime_ns))

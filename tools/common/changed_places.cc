@@ -77,6 +77,13 @@ bool MayHaveBeen(FileSystem& fs, const std::string& path, const std::string& oth
   return loaded.ok() && (*loaded)->committed() && IsMostlyAs(fs, path, **loaded, key);
 }
 
+// The name of the file at the commit of the sidecar; empty if that cannot be read.
+std::string CommittedNameIn(FileSystem& fs, const std::string& sidecar) {
+  const auto peek = PeekSidecar(fs, sidecar);
+  if (!peek.ok()) return "";
+  return BaseNameOf(peek->kind == DatasetKind::kSet ? ExpandPattern(peek->name, peek->rank) : peek->name);
+}
+
 // The files of the report that were edited or replaced, by the times or the content.
 std::set<std::string> EditedFiles(const DatasetReport& report) {
   std::set<std::string> files;
@@ -111,6 +118,18 @@ std::string ChangedPlacesText(FileSystem& fs, const DatasetReport& report, const
       command += fmt::format("{}mv -n {} {}", command.empty() ? "" : " && ", ShellQuote(shown(from)), ShellQuote(shown(to)));
     };
     const std::string comma = files.empty() ? "" : ", ";
+    // The file has the name of its commit. So it is where it was, and its sidecar is not.
+    if (CommittedNameIn(fs, origin->sidecar) == BaseNameOf(here)) {
+      const auto own = SidecarPath(here);
+      if (!own.ok() || CommittedNameIn(fs, *own) != BaseNameOf(home)) continue;
+      const auto& [one, other] = std::minmax(*own, origin->sidecar);
+      const std::string away = FreeName(fs, one);
+      files += fmt::format("{}the sidecars of {} and {} changed places", comma, Printable(shown(here)), Printable(shown(home)));
+      add(one, away);
+      add(other, one);
+      add(away, other);
+      continue;
+    }
     if (!MayHaveBeen(fs, home, here, key)) {
       const std::string away = FreeName(fs, home);
       files += fmt::format("{}{} holds what {} was", comma, Printable(shown(here)), Printable(shown(home)));

@@ -139,12 +139,15 @@ std::string RenamedMemberAdvice(FileSystem& fs, const DatasetReport& report, con
     move(report.path, former);
     move(JoinPath(DirectoryOf(report.path), BaseNameOf(*sidecar)), *own);
   }
-  const auto as_committed = HasSizeAndTime(*stat, peek->stamp) ? HoldsCommitted(fs, report.path, *sidecar, nullptr) : Result<bool>(true);
+  const bool fits = HasSizeAndTime(*stat, peek->stamp);
+  const auto as_committed = fits ? HoldsCommitted(fs, report.path, *sidecar, nullptr) : Result<bool>(MayBe(*stat, peek->stamp));
   if (as_committed.ok() && !*as_committed) {
     // Only the sidecars changed places.
     if (const auto prover = FindProver(fs, report.path, *sidecar, nullptr); prover.ok() && *prover) {
       return ExchangeAdvice(fs, JoinPath(DirectoryOf(report.path), BaseNameOf(*sidecar)), (*prover)->sidecar, *own);
     }
+  }
+  if (fits && as_committed.ok() && !*as_committed) {
     const char* const what = "  it was a member of a set, and is damaged. Only under its name there can it be repaired";
     return moves.empty() ? fmt::format("{}: give it the name {} again, which another file has now\n", what, Printable(former))
                          : fmt::format("{}: {}\n", what, moves);

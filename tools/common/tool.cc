@@ -293,9 +293,6 @@ std::vector<DatasetRef> ToolRun::DatasetsOf(const std::string& path) {
       return {};
     }
   }
-  const auto stat = fs_->Stat(path);
-  const auto directory = comm_.AllReduceMax(stat.ok() && stat->type == FileStat::Type::kDirectory);
-  for (DatasetRef& dataset : *datasets) dataset.below_path = directory.ok() && *directory != 0;
   return *std::move(datasets);
 }
 
