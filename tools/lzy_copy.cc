@@ -13,6 +13,9 @@
 #include "base/printable.h"
 #include "base/rate_limit.h"
 #include "common/tool.h"
+#include "copy/other_end.h"
+#include "common/streams.h"
+#include "link/host_files.h"
 #include "request/deletion_record.h"
 #include "sidecar/names.h"
 #include "tuning/tuning.h"
@@ -33,11 +36,13 @@ struct Wish {
   bool no_protect = false;
   bool dry_run = false;
   lzy::CopyRequest request;
+  lzy::OtherEnd other_end;
   std::uint64_t rate = 0;
 };
 
 Status CheckWish(Wish& wish) {
   wish.request.protect = !wish.no_protect;
+  LZY_RETURN_IF_ERROR(wish.other_end.CheckOptions());
   if (!wish.verify.empty()) {
     const auto at = std::ranges::find(kReadBacks, wish.verify.back());
     if (at == kReadBacks.end()) {
@@ -127,7 +132,7 @@ std::string SummaryOf(const Totals& totals, const lzy::CopyPlan& plan, const Wis
 /// One run of lzy-copy, on one rank.
 class CopyRun {
  public:
-  CopyRun(lzy::ToolRun& run, const Wish& wish) : run_(run), wish_(wish) {}
+  CopyRun(lzy::ToolRun& run, Wish& wish) : run_(run), wish_(wish) {}
 
   /// Collective.
   void Run() {
@@ -142,14 +147,23 @@ class CopyRun {
     if (const Status planned = Plan(sources, destination); !planned.ok()) return run_.Fail(planned);
     if (wish_.dry_run) return PrintPlan();
     lzy::TuneForWork(plan_.bytes);
+    wish_.other_end.AddStreams(plan_.bytes);
     const auto begin = std::chrono::steady_clock::now();
     const Status done = Copy();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (!run_.Interrupted() && !done.ok()) run_.Fail(done);
+    AdviseResume();
     PrintTotals(seconds);
   }
 
  private:
+  // What the other end has proven is kept there, but its report did not come.
+  void AdviseResume() {
+    const lzy::NearEnd* const end = wish_.other_end.near_end();
+    if (end == nullptr || end->status().ok()) return;
+    run_.Advise("  large files keep what was proven; to go on: add --resume to the same command\n");
+  }
+
   // A set, which ranks may see parts of.
   void RunSet(const std::vector<std::string>& sources, const std::string& destination) {
     if (sources.size() != 1 || !lzy::HasRankPlaceholder(sources[0])) {
@@ -159,12 +173,14 @@ class CopyRun {
     if (wish_.dry_run) return run_.Fail({Code::kInvalidArgument, "--dry-run: is not accepted for sets"});
     const auto begin = std::chrono::steady_clock::now();
     lzy::CopySetReport set;
+    wish_.other_end.AddStreams(std::numeric_limits<std::uint64_t>::max());
     WithRequest([&](const lzy::Context& context, const lzy::CopyRequest& request) {
       set = lzy::CopySet(context, sources[0], destination, request, [&](const CopyReport& report) { PrintReport(report); });
     });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     for (const std::string& warning : set.warnings) run_.Warn(warning);
     if (!run_.Interrupted() && !set.status.ok()) run_.Fail(set.status);
+    AdviseResume();
     if (set.members > 0) PrintTotals(seconds);
     if (set.root.empty()) return;
     run_.Say(fmt::format("  set of {} protected{}\n", lzy::Plural(set.members, "member"),
@@ -275,9 +291,9 @@ class CopyRun {
       if (const int code = ExitCodeOf(report); code != 0) run_.Count(report.to, code);
       if (report.healed > 0) {
         run_.Say(fmt::format(
-            "{}: {} damaged in {}, and rebuilt in the copy\n  repair the source with: lzy-verify --repair {}\n",
-            lzy::Printable(report.to), FormatSize(report.healed), lzy::Printable(report.from),
-            lzy::ShellQuote(report.from)));
+            "{}: {} damaged in {}, and rebuilt in the copy\n  repair the source{} with: lzy-verify --repair {}\n",
+            lzy::Printable(report.to), FormatSize(report.healed), lzy::Printable(report.from), WhereIs(report.from),
+            lzy::ShellQuote(PathOf(report.from))));
       }
       for (const lzy::ByteRange& range : report.lost) {
         run_.Say(fmt::format("{}: bytes {} to {} are damaged or edited, as in {}\n", lzy::Printable(report.to), range.offset,
@@ -287,11 +303,17 @@ class CopyRun {
     if (run_.arguments().json) run_.extra()["copies"].push_back(ToJson(report));
   }
 
-  // The user wanted no sidecar. So it is no loss that a scrub reports.
+  // The user wanted no sidecar. So it is no loss that a scrub reports on the machine of the copy.
   void RecordUnprotected(const std::string& path) {
-    if (run_.comm().rank() != 0) return;
-    (void)lzy::AppendDeletion(lzy::CatalogInUse(run_.options()), {lzy::WallClockNs(), lzy::CatalogPath(path, /*is_set=*/false)});
+    if (run_.names() != nullptr ? !run_.names()->IsHere(path) : run_.comm().rank() != 0) return;
+    (void)lzy::AppendDeletion(lzy::CatalogInUse(run_.options()), {lzy::WallClockNs(), lzy::CatalogPath(PathOf(path), /*is_set=*/false)});
   }
+
+  // For commands to type: on which machine, and the path there.
+  std::string WhereIs(const std::string& name) const {
+    return run_.names() == nullptr || run_.names()->IsHere(name) ? "" : " on " + lzy::Printable(run_.names()->host());
+  }
+  std::string PathOf(const std::string& name) const { return run_.names() == nullptr ? name : run_.names()->PathOf(name); }
 
   void PrintTotals(double seconds) {
     PrintRepeated();
@@ -307,10 +329,11 @@ class CopyRun {
                               {"lost", totals_.lost},
                               {"seconds", seconds},
                               {"verify", kReadBacks[static_cast<std::size_t>(wish_.request.read_back)]}};
+    if (wish_.other_end.near_end() != nullptr) run_.extra()["link"] = wish_.other_end.Describe();
   }
 
   lzy::ToolRun& run_;
-  const Wish& wish_;
+  Wish& wish_;
   lzy::CopyPlan plan_;
   Totals totals_;
   std::map<std::string, std::size_t> failures_;  // of the destination, by their cause
@@ -327,7 +350,8 @@ int main(int argc, char** argv) {
   tool.summary = "Copies files and directories, and proves what arrived.";
   tool.changes = "the destination only; with --dry-run, nothing";
   tool.table_options = {"parity", "group", "block-size", "stripe"};
-  tool.path_help = "SRC... DST, files or directories, and where their copies go: into DST if it ends with a slash";
+  tool.path_help =
+      "SRC... DST, files or directories, and where their copies go: into DST if it ends with a slash; SRC or DST may be HOST:PATH";
   tool.rest = "add --resume to the same command to do the rest";
   Wish wish;
   tool.add_options = [&](lzy::Arguments& arguments) {
@@ -347,9 +371,16 @@ int main(int argc, char** argv) {
     arguments.AddFlag("--salvage", wish.request.salvage,
                       "copy damaged blocks that cannot be rebuilt as they are, and list them");
     arguments.AddFlag("--dry-run", wish.dry_run, "print what would be copied, and copy nothing");
+    wish.other_end.AddOptions(arguments);
   };
   tool.check_options = [&] { return CheckWish(wish); };
   tool.action = [] { return lzy::Action::kProtect; };
   tool.run = [&](lzy::ToolRun& run) { CopyRun(run, wish).Run(); };
+  const std::vector<std::string> words(argv, argv + argc);
+  tool.meet_other_end = [&](lzy::Arguments& arguments, const lzy::Options& options, lzy::Communicator& comm) {
+    return wish.other_end.Meet(words, arguments, options, comm);
+  };
+  // What the other end of a copy between machines is started with. It is no option for people.
+  if (words.size() == 2 && words[1] == "--serve") return lzy::EndStreams(tool.name, lzy::ServeCopy(tool));
   return lzy::RunTool(tool, argc, argv);
 }

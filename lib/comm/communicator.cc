@@ -140,7 +140,8 @@ Status Agree(Communicator& comm, const Status& mine) {
   // All ranks may have the same error, such as a missing file. Then naming a single rank would mislead.
   const bool differs = mine.code() != said.code() || mine.message() != said.message();
   LZY_ASSIGN_OR_RETURN(const std::uint64_t differing, comm.AllReduceSum(differs ? 1 : 0));
-  return differing == 0 ? said : said.WithContext(fmt::format("rank {}", speaker));
+  const std::string name = comm.NameOf(static_cast<int>(speaker));
+  return differing == 0 || name.empty() || said.message().starts_with(name + ":") ? said : said.WithContext(name);
 }
 
 }  // namespace lzy

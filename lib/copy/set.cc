@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "base/partial_view.h"
 #include "base/printable.h"
 #include "comm/records.h"
 #include "commit/protect.h"
@@ -95,23 +96,27 @@ class SetCopier {
     for (int rank = 0; rank < comm_.size(); ++rank) {
       for (const std::uint32_t member : all[static_cast<std::size_t>(rank)]) holders[member].push_back(rank);
     }
-    std::vector<bool> reach;
-    std::map<std::string, bool> directories;  // each is examined once, even if many members go there
+    // 2: this rank sees the directory of the copy; 1: it could, but there is no such directory yet.
+    std::vector<std::uint8_t> reach;
+    std::map<std::string, std::uint8_t> directories;  // each is examined once, even if many members go there
     for (const auto& [member, ranks] : holders) {
       const auto [at, is_new] = directories.try_emplace(DirectoryOf(ExpandPattern(to_, member)));
-      if (is_new) at->second = IsDirectory(context_.fs, at->first);
+      if (is_new) at->second = IsDirectory(context_.fs, at->first) ? 2 : MayHave(context_.fs, at->first);
       reach.push_back(at->second);
     }
     LZY_ASSIGN_OR_RETURN(const auto reached, AllGatherRecords(comm_, reach));
     std::size_t index = 0;
     for (const auto& [member, ranks] : holders) {
-      std::vector<int> see, both;
+      std::vector<int> see, both, could;
       for (int rank = 0; rank < comm_.size(); ++rank) {
-        if (reached[static_cast<std::size_t>(rank)][index]) see.push_back(rank);
+        const std::uint8_t sees = reached[static_cast<std::size_t>(rank)][index];
+        if (sees > 1) see.push_back(rank);
+        if (sees > 0) could.push_back(rank);
       }
       ++index;
-      // The directory of the copy does not exist yet.
-      if (see.empty()) see = ranks;
+      // The directory of the copy does not exist yet. Preferably a rank that sees the member makes it.
+      if (see.empty()) std::ranges::set_intersection(ranks, could, std::back_inserter(see));
+      if (see.empty()) see = could;
       std::ranges::set_intersection(ranks, see, std::back_inserter(both));
       const std::vector<int>& from = both.empty() ? see : both;
       const bool own = std::ranges::find(from, static_cast<int>(member)) != from.end();

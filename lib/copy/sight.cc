@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/node.h"
+#include "base/partial_view.h"
 #include "comm/records.h"
 #include "sidecar/names.h"
 
@@ -18,7 +19,8 @@ struct Seen {
   std::vector<FileStat> sources;  ///< empty unless it sees all of them
   bool destination = false;
   bool parent = false;  ///< it sees the directory of the destination, and a copy could be made there
-  LZY_FIELDS(sources, destination, parent)
+  bool own = false;     ///< the sources are names of this rank, if they are at all
+  LZY_FIELDS(sources, destination, parent, own)
 };
 
 // The directory in which the copy is made.
@@ -36,6 +38,7 @@ Seen LookHere(FileSystem& fs, const std::vector<std::string>& sources, const std
     }
     seen.sources.push_back(*stat);
   }
+  seen.own = MayHave(fs, sources[0]);
   seen.destination = fs.Stat(destination).ok();
   seen.parent = seen.destination || (!destination.ends_with('/') && IsDirectory(fs, DirectoryOf(destination)));
   return seen;
@@ -81,7 +84,11 @@ Result<CopySight> LookAround(Communicator& comm, FileSystem& fs, const std::vect
     if (!seen.sources.empty()) see_sources.push_back(rank);
     if (exists ? seen.destination : seen.parent) see_destination.push_back(rank);
   }
-  if (see_sources.empty()) return sight;
+  if (see_sources.empty()) {
+    const auto own = std::ranges::find_if(all, &Seen::own);
+    sight.targets = sight.sources = {own == all.end() ? 0 : static_cast<int>(own - all.begin())};
+    return sight;
+  }
   if (see_destination.empty()) {
     sight.targets = sight.sources = {see_sources[0]};
     return sight;

@@ -33,6 +33,7 @@
 #include "common/mpi_session.h"
 #include "common/progress.h"
 #include "common/streams.h"
+#include "link/host_files.h"
 #include "merkle/hash.h"
 #include "names/former_names.h"
 #include "names/lookup.h"
@@ -58,11 +59,12 @@ extern "C" void WantStop(int signal) {
   stop_wanted = signal;
 }
 
-// A second signal ends the process at once, in case the first one does not: SA_RESETHAND.
-void CatchSignals() {
+// A second signal ends the process at once, in case the first one does not: SA_RESETHAND. Not at the far end of a link: it may get
+// the signal from the user's end, and also from a terminal.
+void CatchSignals(bool far_end = false) {
   struct sigaction action {};
   action.sa_handler = WantStop;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  action.sa_flags = far_end ? 0 : static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
@@ -114,6 +116,14 @@ std::string RepeatedOptions(const Options& options) {
   return out;
 }
 
+// The paths on this machine.
+std::vector<std::string> PathsHere(std::vector<std::string> paths, const HostNames* names) {
+  if (names == nullptr) return paths;
+  std::erase_if(paths, [&](const std::string& path) { return !names->IsHere(path); });
+  for (std::string& path : paths) path = names->PathOf(path);
+  return paths;
+}
+
 // All that the user named, in which the guarded file system may follow links: PATHs and device directories, the
 // latter also as sidecars record them.
 std::vector<std::string> AllNamed(const Tool& tool, std::vector<std::string> paths, const Options& options) {
@@ -149,11 +159,14 @@ struct JsonParts {
 };
 
 // Progress is for a terminal, and only on rank 0.
-ToolRun::ToolRun(const Tool& tool, const Arguments& arguments, const Options& options, Communicator& comm)
+ToolRun::ToolRun(const Tool& tool, const Arguments& arguments, const Options& options, Communicator& comm, const HostNames* names)
     : tool_(tool),
       arguments_(arguments),
       options_(options),
-      fs_(GuardedFileSystem(AllNamed(tool, arguments.paths, options))),
+      names_(names),
+      guarded_(GuardedFileSystem(AllNamed(tool, PathsHere(arguments.paths, names), options))),
+      named_(names == nullptr ? nullptr : FilesByName(*guarded_, *names)),
+      fs_(named_ ? named_.get() : guarded_.get()),
       comm_(comm),
       speaks_(comm.rank() == 0),
       progress_(
@@ -612,7 +625,11 @@ int ToolRun::Run() {
   }
   // Files that are proven elsewhere must not be overwritten, even if the command names only one dataset.
   if (keeps_books) AddToReach(*fs_, [this] { return DirectoriesInCatalog(options_); }, Reach::kKnown);
-  AddFilesToReach(*fs_, [files = std::make_shared<FilesInCatalog>(options_)](std::uint64_t bytes) { return files->OfSize(bytes); });
+  AddFilesToReach(*fs_, [this, files = std::make_shared<FilesInCatalog>(options_)](std::uint64_t bytes) {
+    auto paths = files->OfSize(bytes);
+    for (auto& path : paths) path = names_ == nullptr ? path : names_->NameOf(path);
+    return paths;
+  });
   LookForMovedIn(*fs_, [this] { return DirectoriesOf(*fs_, arguments_.paths, Resolve::kProtectable); });
   // A file that was moved is in one directory, and its sidecar in another.
   for (const Resolve what : std::set{Resolve::kProtected, tool_.resolve()}) {
@@ -700,6 +717,12 @@ int ToolRun::Finish(double seconds) {
 
 namespace {
 
+void AddOptions(const Tool& tool, Arguments& arguments) {
+  arguments.AddTableOptions(tool.table_options);
+  if (tool.add_options) tool.add_options(arguments);
+  if (tool.takes_paths) arguments.AddPaths(tool.without_path, tool.path_help, tool.paths_optional);
+}
+
 /// Everything between the beginning and the end of MPI. `session` outlives all that is made here.
 int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   Communicator& comm = session.comm();
@@ -710,9 +733,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   // All ranks have the same command line, but not the same environment: so they agree on whether the options are
   // usable.
   Arguments arguments(tool.name, tool.summary, tool.changes);
-  arguments.AddTableOptions(tool.table_options);
-  if (tool.add_options) tool.add_options(arguments);
-  if (tool.takes_paths) arguments.AddPaths(tool.without_path, tool.path_help, tool.paths_optional);
+  AddOptions(tool, arguments);
   // --help and --version end here, on all ranks alike.
   const Arguments::Outcome outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {
@@ -739,12 +760,41 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
     Put(stderr, fmt::format("{}: warning: the ranks run different versions of lzy: {}. Install one version on all nodes\n", tool.name,
                session.versions()));
   }
+  std::optional<TwoEnds> ends;
+  if (tool.meet_other_end) {
+    auto met = tool.meet_other_end(arguments, *options, comm);
+    if (met.ok() && *met) ends.emplace(**met);
+    // The other end may find that its options cannot be used.
+    const Status agreed = !met.ok() ? met.status() : ends ? Agree(ends->comm, Status::Ok()) : Status::Ok();
+    if (!agreed.ok()) return EndEarly(tool, speaks, argc, argv, agreed);
+  }
   // Not before: until here, a signal may simply end the process.
   CatchSignals();
-  return ToolRun(tool, arguments, *options, comm).Run();
+  return ToolRun(tool, arguments, *options, ends ? ends->comm : comm, ends ? &ends->names : nullptr).Run();
 }
 
 }  // namespace
+
+int RunToolAtFarEnd(const Tool& tool, const std::vector<std::string>& words, const std::vector<std::string>& paths, const TwoEnds& ends) {
+  Arguments arguments(tool.name, tool.summary, tool.changes);
+  AddOptions(tool, arguments);
+  std::vector<const char*> argv;
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  const Arguments::Outcome outcome = arguments.Parse(static_cast<int>(argv.size()), argv.data());
+  Status usable = outcome.exit_code ? Status(Code::kInvalidArgument, outcome.error) : Status::Ok();
+  Result<Options> options = usable.ok() ? arguments.MakeOptions() : Result<Options>(usable);
+  usable = options.status();
+  if (usable.ok() && tool.check_options) usable = tool.check_options();
+  usable = Agree(ends.comm, usable);
+  if (!usable.ok()) return ExitCodeOf(usable);
+  arguments.paths = paths;
+  CatchSignals(/*far_end=*/true);
+  return ToolRun(tool, arguments, *options, ends.comm, &ends.names).Run();
+}
+
+int SignalCaught() {
+  return stop_wanted;
+}
 
 bool OnAnyRank(Communicator& comm, bool here) {
   const auto anywhere = comm.AllReduceMax(here);

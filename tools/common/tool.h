@@ -23,14 +23,22 @@
 
 namespace lzy {
 
+class HostNames;
 class Progress;
 struct JsonParts;
+
+/// Two machines, for a tool that works on both (lzy-copy). The user started it on one; there it is rank 0.
+struct TwoEnds {
+  Communicator& comm;
+  const HostNames& names;
+};
 
 /// One run of a tool: its file system, its ranks, and its findings so far. The functions of a Tool get it. The
 /// constructor's references must outlive it.
 class ToolRun {
  public:
-  ToolRun(const struct Tool& tool, const Arguments& arguments, const Options& options, Communicator& comm);
+  /// `names`: of a run on two machines; else null.
+  ToolRun(const struct Tool& tool, const Arguments& arguments, const Options& options, Communicator& comm, const HostNames* names = nullptr);
   ~ToolRun();
   /// Handles all PATHs. Returns the exit code. Collective, called once.
   int Run();
@@ -38,6 +46,8 @@ class ToolRun {
   /// The guarded file system: follows symbolic links only in paths that the user named (docs/design/hooks.md §10).
   FileSystem& fs() { return *fs_; }
   Communicator& comm() { return comm_; }
+  /// Null unless it is a run on two machines.
+  const HostNames* names() const { return names_; }
   const Arguments& arguments() const { return arguments_; }
   const Options& options() const { return options_; }
   const std::string& tool_name() const;
@@ -124,7 +134,10 @@ class ToolRun {
   const struct Tool& tool_;
   const Arguments& arguments_;
   const Options& options_;
-  const std::unique_ptr<FileSystem> fs_;
+  const HostNames* const names_;
+  const std::unique_ptr<FileSystem> guarded_;
+  const std::unique_ptr<FileSystem> named_;  ///< with `names_`
+  FileSystem* const fs_;
   Communicator& comm_;
   /// This is rank 0.
   const bool speaks_;
@@ -166,6 +179,9 @@ struct Tool {
   std::function<void(Arguments&)> add_options = {};
   /// Called after parsing: checks combinations of options. Its message is a usage error. Local; ranks agree on the result.
   std::function<Status()> check_options = {};
+  /// Called after check_options. If the PATHs are on two machines, starts the tool on the other one, and makes the PATHs names of
+  /// HostNames. Otherwise returns nothing. What it returns must live as long as the tool. May be empty.
+  std::function<Result<std::optional<TwoEnds>>(Arguments&, const Options&, Communicator&)> meet_other_end = {};
   /// The action that the options request; it decides the words of the report.
   std::function<Action()> action;
   /// Own options that the same command needs when it is repeated without --dry-run ("--device 1 "). May be empty.
@@ -223,6 +239,11 @@ struct Tool {
   /// Called with each report, on rank 0 only, so it must not communicate. May be empty.
   std::function<void(ToolRun&, const DatasetReport&)> after_dataset = {};
 };
+
+/// The whole of the tool at the other end. `words` is the command line, and `paths` are its PATHs as names. Returns the exit code.
+int RunToolAtFarEnd(const Tool& tool, const std::vector<std::string>& words, const std::vector<std::string>& paths, const TwoEnds& ends);
+/// The number of the signal that asked this tool to end, or 0.
+int SignalCaught();
 
 /// True on all ranks if `here` is true on any of them; false if the ranks cannot communicate. Collective.
 bool OnAnyRank(Communicator& comm, bool here);
