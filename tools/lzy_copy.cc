@@ -221,6 +221,7 @@ class CopyRun {
   void WithRequest(const std::function<void(const lzy::Context&, const lzy::CopyRequest&)>& work) {
     const lzy::Context context = run_.MakeContext();
     lzy::CopyRequest request = wish_.request;
+    request.far = run_.names() != nullptr;
     const std::size_t sources = std::max<std::size_t>(plan_.sight.sources.size(), 1);
     double mine = 1;  // share of this rank in the bytes to copy or, if it only reads, in the bytes to read
     std::optional<lzy::RateLimit> limit;

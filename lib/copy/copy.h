@@ -29,6 +29,7 @@ struct CopyRequest {
   bool member = false;    ///< the copy is a member of a set: leave an existing sidecar to the commit of the set
   bool follow = true;     ///< if `to` is a symbolic link, copy to its target; false: replace the link
   bool sync_name = true;  ///< sync the directory; false: the caller does
+  bool far = false;       ///< source and destination are on two machines, so an answer may take a tenth of a second (CopyAll)
   /// Opens the source. Empty: LocalSource::Open.
   std::function<Result<std::unique_ptr<CopySource>>(const std::string& from)> open = {};
   /// Waits until this many bytes may be read: limits the rate of all files together (base/rate_limit). Thread-safe. May be

@@ -30,6 +30,9 @@ constexpr std::uint64_t kSmall = 1u << 20;
 constexpr std::size_t kSlice = 1024;
 // The number of small files of other ranks that are copied at once.
 constexpr unsigned kSmallApart = 16;
+// The same for CopyRequest::far, and the number of large files. While one large file waits for its first or
+// last answers, the others use the line.
+constexpr unsigned kSmallFar = 64, kLargeFar = 3;
 // The number of sidecars of single files after which a family of files counts as single files.
 constexpr std::size_t kMostOthers = 8;
 
@@ -457,9 +460,9 @@ class TreeCopier {
       reports.emplace_back(i, std::move(report));
     };
     // A thread that waits for another rank needs no processor.
-    const unsigned side_by_side = plan_.sight.apart ? std::max(threads, kSmallApart) : threads;
+    const unsigned side_by_side = plan_.sight.apart ? std::max(threads, request_.far ? kSmallFar : kSmallApart) : threads;
     ParallelFor(small.size(), side_by_side, [&](std::size_t i) { copy(by_one, small[i]); });
-    for (const std::size_t i : large) copy(by_all, i);
+    ParallelFor(large.size(), request_.far ? kLargeFar : 1, [&](std::size_t i) { copy(by_all, large[i]); });
     return reports;
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <list>
 #include <map>
@@ -74,7 +75,8 @@ struct OpenFacts {
   Attributes attributes;
   ReadFacts read;
   bool unsealed = false, unjudged = false;
-  LZY_FIELDS(status, handle, stat, commit, notes, acl, attributes, unsealed, unjudged, read)
+  Status unchanged;  ///< of a file that was read as a whole: CheckUnchanged after that
+  LZY_FIELDS(status, handle, stat, commit, notes, acl, attributes, unsealed, unjudged, read, unchanged)
 };
 
 // Reads a range into the beginning of the answer. Returns the number of its bytes in the answer.
@@ -168,6 +170,7 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
       if (auto attributes = source->file().UserAttributes(); attributes.ok()) facts.attributes = std::move(*attributes);
       if (asked.whole && facts.stat.size <= kWhole) {
         const std::uint64_t bytes = ReadRange(*source, 0, facts.stat.size, answer, facts.read);
+        facts.unchanged = LocalSource::CheckUnchanged(fs_, asked.path, facts.stat);
         if (progress_) progress_(facts.stat.size);
         return PutAnswer(answer, bytes, facts);
       }
@@ -252,6 +255,7 @@ class RemoteSource final : public CopySource {
     commit_ = facts.commit;
     holder_ = holders[0];
     if (facts.handle == 0) {
+      unchanged_ = facts.unchanged;
       first->length = stat_.size;
       first->facts = facts.read;
       first->status = facts.read.status;
@@ -289,7 +293,12 @@ class RemoteSource final : public CopySource {
     return after != holes.begin() && offset + length <= std::prev(after)->end;
   }
 
+  // If all bytes came with the open, so did this.
   Status CheckUnchanged() override {
+    if (unchanged_ && !alone_) {
+      if (unchanged_->code() == Code::kBusy) changed_ = true;
+      return *unchanged_;
+    }
     AlignedBuffer answer(kRange + kMostFacts);
     ReadFacts facts;
     LZY_RETURN_IF_ERROR(Ask(holder_, {.kind = Kind::kCheck, .path = path_, .stat = stat_}, answer, facts).status());
@@ -418,6 +427,7 @@ class RemoteSource final : public CopySource {
 
   // Reads exactly these bytes, if the range was read already, or too many are kept.
   Status ReadAlone(std::uint64_t offset, MutableByteSpan to) {
+    alone_ = true;
     Range range;
     std::pair<int, std::uint64_t> from;
     {
@@ -448,6 +458,8 @@ class RemoteSource final : public CopySource {
   const std::string path_;
   const Wait wait_;
   int holder_ = 0;
+  std::optional<Status> unchanged_;  // of a file that came as a whole
+  std::atomic<bool> alone_ = false;  // some of it was read again
   std::unique_ptr<RemoteFile> file_;
   std::optional<SourceCommit> commit_;
   std::mutex opening_;                                  // for handles_, if it is empty after Open

@@ -236,6 +236,11 @@ Status Channel::ReadAll(Stream& stream) {
   return Status::Ok();
 }
 
+Status Channel::Ended(const Stream& stream) const {
+  const std::string why = stream.why_ended ? stream.why_ended() : std::string();
+  return {Code::kIo, fmt::format("{}: the connection ended in the middle of the work{}{}", peer_, why.empty() ? "" : ": ", why)};
+}
+
 Status Channel::ReadOne(Stream& stream, bool& ended) {
   std::array<std::uint8_t, 2 * kCopyBytes> headers{};
   const ssize_t got = ReadFully(stream.in.get(), headers.data(), headers.size());
@@ -245,9 +250,7 @@ Status Channel::ReadOne(Stream& stream, bool& ended) {
       ended = other_closed_ || stopping_ || !stream.begun;
     }
     if (ended) return Status::Ok();
-    std::string why = stream.why_ended ? stream.why_ended() : std::string();
-    if (got < 0 && why.empty()) why = std::strerror(errno);
-    return {Code::kIo, fmt::format("{}: the connection ended in the middle of the work{}{}", peer_, why.empty() ? "" : ": ", why)};
+    return Ended(stream);
   }
   for (const std::size_t at : {std::size_t{0}, kCopyBytes}) {
     const ByteSpan copy = ByteSpan(headers).subspan(at, kHeaderBytes);
@@ -297,8 +300,7 @@ Status Channel::TakePiece(Stream& stream, const Header& header) {
   }
   const MutableByteSpan to(buffer->data() + begin, header.length);
   if (ReadFully(stream.in.get(), to.data(), to.size()) != static_cast<ssize_t>(to.size())) {
-    const std::string why = stream.why_ended ? stream.why_ended() : std::string();
-    return {Code::kIo, fmt::format("{}: the connection ended in the middle of the work{}{}", peer_, why.empty() ? "" : ": ", why)};
+    return Ended(stream);
   }
   if (header.length > 0 && HashOf(header.message, header.piece, to) != header.hash) {
     Answer(Type::kDamaged, header);

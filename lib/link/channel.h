@@ -124,6 +124,7 @@ class Channel {
   void Enqueue(std::unique_lock<std::mutex> lock, const MessageLabel& label, std::shared_ptr<const void> owner, ByteSpan bytes);
   Status ReadAll(Stream& stream);
   Status ReadOne(Stream& stream, bool& ended);
+  Status Ended(const Stream& stream) const;
   Status TakePiece(Stream& stream, const Header& header);
   Status WriteAll(Stream& stream);
   static bool Write(Stream& stream, const Header& header, ByteSpan bytes);

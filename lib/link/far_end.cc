@@ -132,7 +132,7 @@ NearEnd::~NearEnd() {
       child->Stop();
     }
   }
-  for (std::thread& thread : starting_) thread.join();
+  if (starting_.joinable()) starting_.join();
   link_.reset();
 }
 
@@ -174,29 +174,36 @@ Status NearEnd::NoAnswer(ChildProcess& child, const Status& failure) const {
   return {Code::kIo, fmt::format("{}: {} did not answer{}{}", host, request_.tool, how.empty() ? "" : ": ", how)};
 }
 
+// A server may count connections that fail, and then refuse others of this machine. So one is tried first.
 void NearEnd::AddStreams(unsigned count) {
-  for (unsigned i = 0; i < count; ++i) {
-    const Status started = NoThrow([&] { starting_.push_back(StartThread([this] { (void)NoThrow([this] { AddStream(); }); })); });
-    if (!started.ok()) return;
-  }
+  (void)NoThrow([&] {
+    starting_ = StartThread([this, count] {
+      (void)NoThrow([&] {
+        if (AddStream()) ParallelFor(count - 1, count - 1, [this](std::size_t) { (void)AddStream(); });
+      });
+    });
+  });
 }
 
 // A stream is one of the channel only when the other end has it.
-void NearEnd::AddStream() {
+bool NearEnd::AddStream() {
   auto started = ChildProcess::Start(request_.more_command);
-  if (!started.ok()) return;
+  if (!started.ok()) return false;
   ChildProcess* child = started->get();
   {
     const std::lock_guard lock(mutex_);
-    if (ending_) return;
+    if (ending_) return false;
     children_.push_back(std::move(*started));
   }
   Assignment join;
   join.join = other_.socket;
-  if (!Greet(*child, join).ok() || !HasJoined(*child)) return child->Stop();
+  if (!Greet(*child, join).ok() || !HasJoined(*child)) {
+    child->Stop();
+    return false;
+  }
   const std::lock_guard lock(mutex_);
-  if (ending_) return;
-  (void)channel().Add(std::move(child->output), std::move(child->input), [child] { return child->HowItEnded(); }, Channel::Begin::kTell);
+  if (ending_) return false;
+  return channel().Add(std::move(child->output), std::move(child->input), [child] { return child->HowItEnded(); }, Channel::Begin::kTell).ok();
 }
 
 // ------------------------------------------------------------------------------------------------- the other end

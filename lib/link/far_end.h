@@ -46,15 +46,15 @@ class NearEnd {
   Status status() const { return link_->channel().status(); }
   /// What the other end said of itself.
   const Hello& other() const { return other_; }
-  /// Starts `count` further streams, in the background. Streams that cannot be started are missing: see Channel::streams. Call
-  /// it at most once.
+  /// Starts `count` further streams, in the background. If the first of them cannot be started, the others are not tried. Missing
+  /// ones: see Channel::streams. Call it at most once.
   void AddStreams(unsigned count);
 
  private:
   explicit NearEnd(Request request) : request_(std::move(request)) {}
   Result<Hello> Greet(ChildProcess& child, const Assignment& assignment);
   Status NoAnswer(ChildProcess& child, const Status& failure) const;
-  void AddStream();
+  bool AddStream();
 
   const Request request_;
   Hello other_;
@@ -62,7 +62,7 @@ class NearEnd {
   std::mutex mutex_;  // for children_
   bool ending_ = false;
   std::unique_ptr<Link> link_;
-  std::list<std::thread> starting_;
+  std::thread starting_;
 };
 
 /// The other end: rank 1.

@@ -19,7 +19,7 @@ namespace {
 
 constexpr unsigned kMostStreams = 64;
 // One stream of ssh has a window of 2 MiB: with a round trip of 89 ms, it carries 23 MB/s.
-constexpr unsigned kUsualStreams = 4;
+constexpr unsigned kUsualStreams = 8;
 // Fewer bytes are there before further streams are.
 constexpr std::uint64_t kWorthStreams = 16u << 20;
 // Variables of options that count at both ends.
