@@ -148,6 +148,7 @@ void Channel::Enqueue(std::unique_lock<std::mutex> lock, const MessageLabel& lab
 
 void Channel::Close() {
   std::unique_lock lock(mutex_);
+  if (streams_.empty()) return;
   const auto end = std::chrono::steady_clock::now() + kPatience;
   changed_.wait_until(lock, end, [&] { return !status_.ok() || outgoing_.empty(); });
   if (!status_.ok()) return;
