@@ -157,10 +157,10 @@ class CopyRun {
   }
 
  private:
+  bool IsLinkLost() const { return wish_.other_end.near_end() != nullptr && !wish_.other_end.near_end()->status().ok(); }
   // What the other end has proven is kept there, but its report did not come.
   void AdviseResume() {
-    const lzy::NearEnd* const end = wish_.other_end.near_end();
-    if (end == nullptr || end->status().ok()) return;
+    if (!IsLinkLost()) return;
     run_.Advise("  large files keep what was proven; to go on: add --resume to the same command\n");
   }
 
@@ -318,7 +318,7 @@ class CopyRun {
 
   void PrintTotals(double seconds) {
     PrintRepeated();
-    if (totals_.files + totals_.already > 0 || totals_.failed == 0) run_.Say(SummaryOf(totals_, plan_, wish_, seconds));
+    if (totals_.files + totals_.already > 0 || (totals_.failed == 0 && !IsLinkLost())) run_.Say(SummaryOf(totals_, plan_, wish_, seconds));
     run_.extra()["copied"] = {{"files", totals_.files},
                               {"already", totals_.already},
                               {"failed", totals_.failed},

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 
+#include "comm/named_ranks.h"
 #include "comm/records.h"
 #include "fmt/format.h"
 
@@ -140,7 +141,7 @@ Status Agree(Communicator& comm, const Status& mine) {
   // All ranks may have the same error, such as a missing file. Then naming a single rank would mislead.
   const bool differs = mine.code() != said.code() || mine.message() != said.message();
   LZY_ASSIGN_OR_RETURN(const std::uint64_t differing, comm.AllReduceSum(differs ? 1 : 0));
-  const std::string name = comm.NameOf(static_cast<int>(speaker));
+  const std::string name = NameOfRank(comm, static_cast<int>(speaker));
   return differing == 0 || name.empty() || said.message().starts_with(name + ":") ? said : said.WithContext(name);
 }
 

@@ -34,8 +34,6 @@ class Communicator {
   virtual int size() const = 0;
   /// The processor name. Processes with the same name fail together: placement and failure domains use it.
   virtual std::string ProcessorName() const = 0;
-  /// What messages call a rank: "rank 3". Empty: they do not name it. Local.
-  virtual std::string NameOf(int rank) const { return "rank " + std::to_string(rank); }
 
   /// Returns when all ranks have called it.
   virtual Status Barrier() = 0;
@@ -85,7 +83,7 @@ Result<std::vector<std::unique_ptr<Communicator>>> SplitIntoParts(Communicator& 
 
 /// The gravest Status of all ranks, the same on every rank; of equally grave ones, that of the lowest rank. If one rank
 /// failed, all ranks stop at this place; without Agree, the others would wait in the next collective call. Unless all ranks
-/// have the same status, the message begins with NameOf(R) and a colon, if it does not already. Costs one reduction if all ranks succeeded. Collective.
+/// have the same status, the message begins with "rank R: ". Costs one reduction if all ranks succeeded. Collective.
 Status Agree(Communicator& comm, const Status& mine);
 
 /// Runs `work`, which must not communicate, and agrees on its status. Use it for all work between two collective calls that

@@ -215,7 +215,7 @@ Result<std::unique_ptr<FarEnd>> FarEnd::Serve(std::uint32_t messages, const std:
   LZY_RETURN_IF_ERROR(SendFirst(streams[1].get(), EncodeRecord(Hello{messages, version, NodeName(), name})));
   LZY_ASSIGN_OR_RETURN(const auto hello, TakeFirst(streams[0].get()));
   LZY_ASSIGN_OR_RETURN(const Hello near, DecodeRecord<Hello>(hello));
-  if (near.messages != messages) return Status(Code::kIo, "");  // the other end says so
+  if (near.messages != messages) return Status(Code::kIo, "");  // the user's end says so
   LZY_ASSIGN_OR_RETURN(const auto assignment, TakeFirst(streams[0].get()));
   LZY_ASSIGN_OR_RETURN(end->assignment_, DecodeRecord<Assignment>(assignment));
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -229,7 +229,7 @@ Result<std::unique_ptr<FarEnd>> FarEnd::Serve(std::uint32_t messages, const std:
     while (joined && read(socket.get(), &byte, 1) < 0 && errno == EINTR) {
     }
     if (joined) return std::unique_ptr<FarEnd>();
-    return Status(Code::kIo, "the process to which this stream belongs is not on this machine");
+    return Status(Code::kIo, "");  // that process has ended, or is on another machine of the same name; the user's end has fewer streams
   }
   const std::string& prefix = end->assignment_.prefix;
   const std::string host = prefix.substr(0, prefix.find_last_of(':'));

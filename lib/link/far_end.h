@@ -70,7 +70,8 @@ class FarEnd {
  public:
   /// Takes over standard input and output: whatever is printed goes to standard error from now on. `stop` is called with the
   /// number of a signal that shall stop the work. Returns nullptr if this process was only to hand over its streams, and
-  /// has done so. kIo: the end that the user started is not there, or has another version.
+  /// has done so. kIo: the end that the user started is not there, or has another version, or takes no more streams. Without a message
+  /// if it knows that itself.
   static Result<std::unique_ptr<FarEnd>> Serve(std::uint32_t messages, const std::string& version, std::function<void(int)> stop);
   ~FarEnd();
   FarEnd(const FarEnd&) = delete;

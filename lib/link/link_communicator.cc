@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/named_ranks.h"
 #include "storage/parallel.h"
 
 namespace lzy {
@@ -217,7 +218,7 @@ class Calls final : public Caller {
   const CallHandler& handler_;
 };
 
-class LinkCommunicator final : public Communicator {
+class LinkCommunicator final : public Communicator, public NamedRanks {
  public:
   LinkCommunicator(std::shared_ptr<LinkHub> hub, std::uint64_t space) : hub_(std::move(hub)), space_(space) {}
 
@@ -225,7 +226,7 @@ class LinkCommunicator final : public Communicator {
   int size() const override { return 2; }
   std::string ProcessorName() const override { return hub_->ends().here; }
   // Paths of the other machine have its name in front.
-  std::string NameOf(int rank) const override { return rank == 1 ? hub_->ends().host : std::string(); }
+  std::string name_of(int rank) const override { return rank == 1 ? hub_->ends().host : std::string(); }
 
   Status Barrier() override { return Exchange({}).status(); }
 

@@ -34,7 +34,7 @@ class OtherEnd {
   Result<std::optional<TwoEnds>> Meet(const std::vector<std::string>& words, Arguments& arguments, const Options& options, Communicator& comm);
 
   /// Null unless there is another end.
-  NearEnd* near_end() { return near_.get(); }
+  const NearEnd* near_end() const { return near_.get(); }
   /// Further streams, if so many bytes are worth them.
   void AddStreams(std::uint64_t bytes);
   /// The host, its end ("source" or "destination"), streams, and bytes that were damaged on the way; for JSON.
