@@ -38,7 +38,7 @@ file(WRITE ${CMAKE_BINARY_DIR}/install/shlibs "liblzy ${PROJECT_VERSION_MAJOR} l
 file(WRITE ${CMAKE_BINARY_DIR}/install/triggers "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/install/shlibs ${CMAKE_BINARY_DIR}/install/triggers)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "mpich, libmpich-dev")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "mpich, libmpich-dev, openssh-client")
 
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_LICENSE "BSD-3-Clause AND ISC")  # ISC: D3, in lzy-status

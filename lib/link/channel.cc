@@ -155,7 +155,9 @@ void Channel::Close() {
   closing_ = true;
   queue_.push_back({{Type::kEnd, {}, 0, 0, 0, 0, {}}, nullptr, {}});
   changed_.notify_all();
-  changed_.wait_until(lock, end, [&] { return !status_.ok() || (other_closed_ && queue_.empty() && writing_ == 0); });
+  changed_.wait_until(lock, end, [&] {
+    return !status_.ok() || ended_ == streams_.size() || (other_closed_ && queue_.empty() && writing_ == 0);
+  });
 }
 
 Status Channel::status() const {
@@ -248,7 +250,9 @@ Status Channel::ReadOne(Stream& stream, bool& ended) {
   if (got != static_cast<ssize_t>(headers.size())) {
     {
       const std::lock_guard lock(mutex_);
-      ended = other_closed_ || stopping_ || !stream.begun;
+      ended = other_closed_ || stopping_ || closing_ || !stream.begun;
+      if (ended) ++ended_;
+      changed_.notify_all();
     }
     if (ended) return Status::Ok();
     return Ended(stream);
@@ -344,7 +348,8 @@ void Channel::SendAgain(const Header& asked) {
   }
   changed_.notify_all();
   if (tries > kTries) {
-    Fail({Code::kIo, fmt::format("{}: the connection damages bytes: a piece of {} bytes arrived damaged {} times", peer_, kPiece, tries)});
+    Fail({Code::kIo,
+          fmt::format("{}: the connection damages bytes: a piece of {} bytes arrived damaged {} times", peer_, kPiece, tries)});
   }
 }
 

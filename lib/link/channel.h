@@ -74,8 +74,8 @@ class Channel {
   void Send(const MessageLabel& label, std::shared_ptr<const void> owner, ByteSpan bytes);
   /// The same for a short message, without waiting, so any thread may call it.
   void Send(const MessageLabel& label, std::vector<std::uint8_t> bytes);
-  /// Waits until the other end has all messages and has called Close, too, at most for some seconds. Then the end of a stream
-  /// is no failure.
+  /// Waits until the other end has all messages and has called Close, too, or has ended, at most for some seconds. Then the end of a
+  /// stream is no failure.
   void Close();
 
   /// Not ok: the channel has failed.
@@ -149,6 +149,7 @@ class Channel {
   bool stopping_ = false;     // the threads shall end
   bool closing_ = false;      // this end has called Close
   bool other_closed_ = false;
+  std::size_t ended_ = 0;     // streams, of the other end
 };
 
 }  // namespace lzy

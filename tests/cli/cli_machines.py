@@ -318,6 +318,18 @@ class Trouble(MachinesCase):
         self.assertEqual(self.processes(), [])
         self.assertFalse(os.path.exists(self.path("far/g")))
 
+    def test_a_source_that_is_edited_meanwhile(self):
+        for source, there, copy in (("far/f", ("h:f", "g"), ".LZY-copy.g"), ("f", ("f", "h:g"), "far/.LZY-copy.g")):
+            self.write(source, pattern_bytes(12 * MIB))
+            process = self.start(*self.words("--limit", "6M", *there)[1:])
+            self.wait_for(copy, 12 * MIB)
+            with open(self.path(source), "r+b") as file:
+                file.write(b"edit")
+            errors = process.communicate(timeout=60)[1]
+            self.assertEqual(process.returncode, 9, errors)
+            self.assertIn("f: somebody changed it while it was being copied", errors)
+        self.assertFalse(os.path.exists(self.path("g")) or os.path.exists(self.path("far/g")))
+
     def test_streams(self):
         log = self.path("log")
         content = pattern_bytes(64 * MIB)
@@ -328,6 +340,12 @@ class Trouble(MachinesCase):
             self.assertEqual(self.read(copy), content)
         with open(log) as lines:
             self.assertIn(lines.read().count("lzy-copy --serve"), range(4, 9))
+
+
+class UnderMpi(MachinesCase):
+    def test_refused(self):
+        self.write("f", b"f")
+        self.assertIn("with mpiexec, paths on other machines are not accepted", self.check(3, *self.words("f", "h:g"), ranks=2).stderr)
 
 
 if __name__ == "__main__":

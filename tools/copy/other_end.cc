@@ -166,6 +166,7 @@ int ServeCopy(const Tool& tool) {
   if (*end == nullptr) return 0;
   const Assignment& assignment = (*end)->assignment();
   for (const auto& [variable, value] : assignment.environment) {
+    if (!variable.starts_with("LZY_")) continue;
     // A path of this machine counts before one of the other machine.
     (void)setenv(variable.c_str(), value.c_str(), variable != EnvironmentName("key"));
   }
