@@ -18,7 +18,7 @@ namespace lzy {
 
 /// Increase it whenever a message between ranks changes, or a result that all ranks compute alike: records, the order of
 /// collective calls, plans, placement. Not for sidecars, which have a version of their own.
-inline constexpr std::uint32_t kMessages = 13;
+inline constexpr std::uint32_t kMessages = 14;
 
 struct LzyVersion {
   std::string text;            ///< MAJOR.MINOR.PATCH
