@@ -145,6 +145,7 @@ lzy::Result<lzy::Options> MakeOptions(const lzy_options& from) {
   LZY_RETURN_IF_ERROR(set("memory", "memory", from.memory, 0u));
   LZY_RETURN_IF_ERROR(set("threads", "threads", from.threads, 0u));
   LZY_RETURN_IF_ERROR(set("timeout", "timeout", from.timeout, 0u));
+  if (from.exchange != nullptr) LZY_RETURN_IF_ERROR(lzy::SetOption(options, "exchange", from.exchange, "exchange"));
   LZY_RETURN_IF_ERROR(lzy::CheckOptions(options));
   return options;
 }

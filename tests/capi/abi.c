@@ -29,6 +29,7 @@ LAYOUT(lzy_options, replica, 104, 8);
 LAYOUT(lzy_options, no_objects, 112, 4);
 LAYOUT(lzy_options, lost_here, 116, 4);
 LAYOUT(lzy_options, lost_nodes, 120, 8);
+LAYOUT(lzy_options, exchange, 128, 8);
 LAYOUT(lzy_copy_options, size, 0, 8);
 LAYOUT(lzy_copy_options, verify, 8, 4);
 LAYOUT(lzy_copy_options, no_protect, 12, 4);

@@ -494,6 +494,12 @@ static void test_options(void) {
   CHECK(run(lzy_protect, path, &options) == LZY_USAGE);
   CHECK(strstr(lzy_report_message(report), "parity: '8'") != NULL);
   options.parity = -1;
+  options.exchange = "tree";
+  CHECK(run(lzy_protect, path, &options) == LZY_USAGE);
+  CHECK(strstr(lzy_report_message(report), "exchange: 'tree'") != NULL);
+  options.exchange = "mpi";
+  CHECK(run(lzy_protect, path, &options) == LZY_OK);
+  options.exchange = NULL;
   options.block_size = 5000;
   CHECK(run(lzy_protect, path, &options) == LZY_USAGE);
   CHECK(strstr(lzy_report_message(report), "block_size: '5000'") != NULL);

@@ -183,6 +183,18 @@ class PlainSets(Plain):
         self.quiet(self.plain(("mkdir p%d", "open 0 p%d/U wct", "write 0 70000 3", "close 0"), ranks=3, set="p%r/U"))
         self.assert_protected("p%r/U")
 
+    def test_several_files_of_each_rank_and_step(self):
+        """As OpenFOAM writes them."""
+        commands = ["mkdir processor%d"]
+        for step in ("0.1", "0.2"):
+            commands += [f"mkdir processor%d/{step}", f"mkdir processor%d/{step}/uniform"]
+            for field in ("U", "p", "uniform/time"):
+                commands += [f"fopen 0 processor%d/{step}/{field} w", f"fwrite 0 30000 {len(field)}", "fclose 0"]
+        self.quiet(self.plain(commands, ranks=3, set="processor%r/*/*:processor%r/*/*/*"))
+        for step in ("0.1", "0.2"):
+            for field in ("U", "p", "uniform/time"):
+                self.assert_protected(f"processor%r/{step}/{field}")
+
     def test_several_sets(self):
         self.quiet(self.plain((*self.WRITE, "open 1 t.%d wct", "write 1 90000 4", "close 1"), set="s.%r:t.%r"))
         self.assert_protected("s.%r")

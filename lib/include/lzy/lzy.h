@@ -127,6 +127,9 @@ typedef struct lzy_options {
   /** lzy_restore: NULL, or names of nodes, separated by commas, that will not return: members that were written on
    *  these nodes are treated as lost. */
   const char* lost_nodes;
+  /** NULL, or how parity is added up among the processes: "auto" (the default), "mpi", "pairwise", "ring" or "shared". That of
+   *  process 0 counts. The options commit and posix belong to programs under the layer, so they have no fields. */
+  const char* exchange;
 } lzy_options;
 
 /** Sets the defaults. `size` is the sizeof(lzy_options) of the caller; no byte beyond it is written. LZY_USAGE

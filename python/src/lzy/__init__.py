@@ -281,10 +281,12 @@ def _run(operation: str, path: Path, comm: Any, progress: ProgressFunction | Non
 
 def protect(path: Path, *, parity: int | None = None, group: int | None = None, block_size: int | None = None,
             stripe: int | str | None = None, force: bool = False, comm: Any = None, progress: ProgressFunction | None = None,
-            memory: int | None = None, threads: int | None = None, timeout: int | None = None,
+            memory: int | None = None, threads: int | None = None, timeout: int | None = None, exchange: str | None = None,
             use_environment: bool = False, name_objects: bool = True) -> Report:
-    """Makes or updates parity and hashes. Without `force`, damaged blocks are not committed, nor files whose sidecar is destroyed."""
+    """Makes or updates parity and hashes. Without `force`, damaged blocks are not committed, nor files whose sidecar is destroyed.
+    `exchange` says how parity is added up among processes: "auto", "mpi", "pairwise", "ring" or "shared"."""
     return _run("protect", path, comm, progress, parity=parity, group=group, block_size=block_size, stripe=stripe, force=force,
+                exchange=None if exchange is None else exchange.encode(),
                 memory=memory, threads=threads, timeout=timeout, use_environment=use_environment,
                 no_objects=not name_objects).check()
 

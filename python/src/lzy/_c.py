@@ -15,7 +15,7 @@ class Options(ctypes.Structure):
                 ("from_disk", c_int32), ("force", c_int32), ("dry_run", c_int32), ("salvage", c_int32),
                 ("devices", POINTER(c_uint32)), ("device_count", c_size_t), ("progress", Progress),
                 ("progress_data", c_void_p), ("replica", c_char_p), ("no_objects", c_int32), ("lost_here", c_int32),
-                ("lost_nodes", c_char_p)]
+                ("lost_nodes", c_char_p), ("exchange", c_char_p)]
 
 
 class Dataset(ctypes.Structure):
