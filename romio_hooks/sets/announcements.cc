@@ -21,6 +21,7 @@ using Pause = std::chrono::milliseconds;
 /// Between looks at messages: the shortest after something happened, then twice as long each time.
 constexpr Pause kShortest{1};
 constexpr Pause kLongest{20};
+constexpr Pause kLongestInFinalize{5};
 /// MPI_Finalize waits for this many times option timeout: ranks may come from a commit that took twice as long.
 constexpr double kPatience = 3;
 
@@ -149,8 +150,8 @@ void Announcements::Work() {
     bool happened = false;
     (void)NoThrow([&] { happened = Step(); });
     if (ended_) break;
-    pause = happened ? kShortest : std::min(pause * 2, kLongest);
     std::unique_lock lock(mutex_);
+    pause = happened ? kShortest : std::min(pause * 2, finishing_ ? kLongestInFinalize : kLongest);
     changed_.wait_for(lock, pause);
   }
 }
