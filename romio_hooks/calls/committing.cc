@@ -54,6 +54,7 @@ bool HandOver(const std::shared_ptr<OpenFile>& file, Moment moment, bool data_sa
   // There is nothing to commit, or another handle of the file may write meanwhile.
   if (!file->set && !file->failed.ok()) return false;
   if (file->set && (Sets::Get() == nullptr || (moment == Moment::kSync && !file->options.set_sync))) return false;
+  if (file->plain) Background::StopAtExit();
   const bool shares = file->comm->size() > 1;
   const bool meets = shares && (moment == Moment::kSync || !kCloseMeets);
   // Commits of one file use one communicator, one after the other.

@@ -106,6 +106,18 @@ Candidate ConsiderFile(const char* name, MPI_Info info) {
   return candidate;
 }
 
+namespace {
+
+/// False if the last component alone shows that `path` is not the member of `rank`. MatchSet looks directories up, for each rank.
+bool MayBeMember(const std::string& pattern, std::uint32_t rank, const std::string& path) {
+  const std::string name = BaseNameOf(path);
+  const std::string wanted = BaseNameOf(ExpandPattern(pattern, rank));
+  const std::size_t star = wanted.find('*');
+  return star == std::string::npos ? name == wanted : name.compare(0, star, wanted, 0, star) == 0;
+}
+
+}  // namespace
+
 Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& options, const std::string& path) {
   if (options.set.empty()) return std::optional<SetName>();
   Sets* sets = Sets::Get();
@@ -127,6 +139,7 @@ Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& 
   for (const std::string& pattern : options.set) {
     for (int rank = 0; rank < sets->size(); ++rank) {
       const auto other = static_cast<std::uint32_t>(rank);
+      if (!MayBeMember(pattern, other, path)) continue;
       if (!MatchSet(PosixFileSystem(), pattern, directory, other, path)) continue;
       return {Code::kInvalidArgument,
               fmt::format("it is the member of rank {} of set {}, but rank {} opened it", rank, pattern, sets->rank())};

@@ -126,16 +126,22 @@ bool WasChanged(const Entry& entry) {
   return !same || begun.size == 0 || begun.mtime_ns + kCoarsestClockNs > entry.opened_ns;
 }
 
+/// Whether this thread may call MPI. A program may close files in any thread.
+bool MayCallMpiHere() {
+  int is_main = 0;
+  return MpiAllowsThreads() || (PMPI_Is_thread_main(&is_main) == MPI_SUCCESS && is_main);
+}
+
 /// Ends an entry without a commit. Its intent stays.
 void Forgo(const Entry& entry) {
   if (Announcements* const announcements = AnnouncementsOf(*entry.file)) announcements->Complete(entry.file, /*changed=*/false);
   (void)Registry::Get().Leave(*entry.file);
 }
 
-/// The file is complete: its commit begins.
-void End(const Entry& entry) {
+/// The file is complete: its commit begins. `opened`: the program had it open.
+void End(const Entry& entry, bool opened = true) {
   OpenFile& file = *entry.file;
-  const bool changed = WasChanged(entry);
+  const bool changed = opened && WasChanged(entry);
   Announcements* const announcements = AnnouncementsOf(file);
   if (changed) {
     {
@@ -144,6 +150,7 @@ void End(const Entry& entry) {
     }
     NoteWriteTime(file);
   }
+  if (changed && announcements == nullptr && file.set && Sets::Get() != nullptr && !MayCallMpiHere()) return Sets::Get()->Postpone(file);
   if (changed && announcements == nullptr) {
     (void)CommitOrHandOver(entry.file, Moment::kClose, /*data_safe=*/true);
     return;
@@ -160,9 +167,11 @@ void End(const Entry& entry) {
 PlainFile PlainWillOpen(const char* path) {
   PlainFile number = 0;
   Guarded("open", [&] {
-    if (Background::Get().IsBusy()) Background::Get().AwaitBeforeOpen(path);
     FileStat stat;
-    if (const auto file = Consider(path, stat)) number = Begin(file, stat);
+    const auto file = Consider(path, stat);
+    if (!file) return;
+    if (Background::Get().IsBusy()) Background::Get().AwaitBeforeOpen(path);
+    number = Begin(file, stat);
   });
   return number;
 }
@@ -172,7 +181,7 @@ PlainFile PlainDidOpen(const char* path, PlainFile number, bool opened) {
   Guarded("open", [&] {
     if (number != 0 && !opened) {
       result = 0;
-      if (const auto entry = Take(number)) End(*entry);
+      if (const auto entry = Take(number)) End(*entry, /*opened=*/false);
       return;
     }
     FileStat stat;
@@ -247,18 +256,19 @@ void* PlainWillRename(const char* from, const char* to) {
   Guarded("rename", [&] {
     const auto stat = PosixFileSystem().Stat(from, /*follow=*/false);
     if (!stat.ok() || stat->type != FileStat::Type::kRegular) return;
-    if (Background::Get().IsBusy()) {
-      Background::Get().AwaitBeforeOpen(from);
-      Background::Get().AwaitBeforeOpen(to);
-    }
     rename = std::make_unique<Rename>();
     rename->from = InRealDirectory(from);
     rename->to = InRealDirectory(to);
     rename->had_sidecar = HasSidecar(rename->from);
+    FileStat target;
+    const auto replaced = Consider(rename->to.c_str(), target);
+    if (Background::Get().IsBusy()) {
+      if (rename->had_sidecar) Background::Get().AwaitBeforeOpen(rename->from);
+      if (replaced) Background::Get().AwaitBeforeOpen(rename->to);
+    }
     if (rename->had_sidecar) rename->set = SetOf(rename->from);
     Hold(rename->set);
-    FileStat target;
-    if (const auto file = Consider(rename->to.c_str(), target)) rename->target = Begin(file, target);
+    if (replaced) rename->target = Begin(replaced, target);
   });
   return rename.release();
 }
@@ -270,7 +280,7 @@ void PlainDidRename(void* token, bool renamed) {
     const std::unique_ptr<Rename> rename(static_cast<Rename*>(token));
     const auto target = rename->target == 0 ? std::nullopt : Take(rename->target);
     Withdraw(rename->set, renamed);
-    if (target && !renamed) End(*target);
+    if (target && !renamed) End(*target, /*opened=*/false);
     if (!renamed) return;
     // The intent of the file that was replaced stays until the commit of the new one.
     if (target) Forgo(*target);
@@ -322,7 +332,7 @@ void CommitMember(const std::shared_ptr<OpenFile>& file, bool in_background, std
   const auto commit = [file, done] {
     Sets* const sets = Sets::Get();
     Status status(Code::kIo, "MPI_Finalize has ended");
-    if (sets != nullptr) status = sets->Commit(*file, Moment::kClose, /*data_safe=*/true);
+    if (sets != nullptr) status = NoThrow([&] { return sets->Commit(*file, Moment::kClose, /*data_safe=*/true); });
     done(status);
     // It is tried again, so nobody needs to know.
     return status.code() == Code::kBusy ? Status::Ok() : status;

@@ -119,6 +119,8 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   bool sequential = false;
   /// Written by calls other than MPI-IO (option posix). No write is seen, so every commit covers the whole file.
   bool plain = false;
+  /// Set by a commit of its set that came too early: the program writes the file, or it is gone.
+  bool not_ready = false;
   /// Opened for reading only, with checks. Then there are no epochs, `disk` is null, and `comm` serves ordered reads only.
   bool reads_only = false;
   bool ranks_agree = true;  ///< all ranks of the file check their reads, and have `comm` for that

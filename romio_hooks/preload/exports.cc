@@ -43,6 +43,7 @@ int StartWith(const Layer& layer, RealCall real, const void* caller, int* argc, 
   int level = 0;
   int got = 0;
   auto with_level = [&] { return init_thread.Ready(caller) ? init_thread(argc, argv, level, &got) : kNoRealFunction; };
+  OwnPlainFiles();
   const int code = layer.Init({real, with_level, &level, &got, required, provided});
   AdoptPlainFiles(layer);
   return code;

@@ -30,6 +30,7 @@ using namespace lzy::hooks;  // NOLINT: as in exports.cc
 constexpr int kWriteOnly = 1, kReadWrite = 2, kAccessMode = 3, kCreate = 0100, kTemporary = 020200000, kHere = -100;
 constexpr int kDuplicate = 0, kDuplicateCloseOnExec = 1030;
 constexpr int kRemovesDirectory = 0x200;
+constexpr unsigned kExchanges = 2;
 
 /// The next function of this name in the order of the dynamic linker. constinit, and looked up at the first call.
 template <class Function>
@@ -181,6 +182,15 @@ int Remove(int directory, const char* path, const void* caller, const Call& call
   LZY_EXPORT _IO_FILE* name(const char* path, const char* mode, _IO_FILE* stream) {                 \
     LZY_NEXT(name, _IO_FILE*(const char*, const char*, _IO_FILE*));                                 \
     const PlainFile old = stream == nullptr || !AnyPlainNames() ? 0 : TakeDescriptor(fileno(stream)); \
+    if (path == nullptr) { /* the same file in another mode */                                      \
+      _IO_FILE* const same = CallNext(next, path, mode, stream);                                     \
+      if (same == nullptr) {                                                                        \
+        Closed(old);                                                                                \
+      } else {                                                                                      \
+        GiveBack(fileno(same), old);                                                                \
+      }                                                                                             \
+      return same;                                                                                  \
+    }                                                                                               \
     _IO_FILE* const result = OpenStream(path, mode, LZY_CALLER, [&] { return CallNext(next, path, mode, stream); }); \
     Closed(old);                                                                                    \
     return result;                                                                                  \
@@ -233,12 +243,16 @@ LZY_EXPORT int dup(int descriptor) noexcept {
   return copy;
 }
 
-// The real call closes `copy`. If it fails, it did not.
+// The real call closes `copy`, unless it fails.
 #define LZY_DUP_OVER(descriptor, copy, call)                                      \
   const PlainFile old = descriptor == copy ? 0 : TakeDescriptor(copy);            \
   const int result = call;                                                        \
-  Duplicated(descriptor, result);                                                 \
-  Closed(old);                                                                    \
+  if (result < 0) {                                                               \
+    GiveBack(copy, old);                                                          \
+  } else {                                                                        \
+    Duplicated(descriptor, result);                                               \
+    Closed(old);                                                                  \
+  }                                                                               \
   return result;
 
 LZY_EXPORT int dup2(int descriptor, int copy) noexcept {
@@ -275,6 +289,8 @@ LZY_EXPORT int renameat(int from_directory, const char* from, int to_directory, 
 }
 LZY_EXPORT int renameat2(int from_directory, const char* from, int to_directory, const char* to, unsigned flags) noexcept {
   LZY_NEXT(renameat2, int(int, const char*, int, const char*, unsigned));
+  // After an exchange, tools find each sidecar by the inode.
+  if ((flags & kExchanges) != 0) return CallNext(next, from_directory, from, to_directory, to, flags);
   return Move(from_directory, from, to_directory, to, LZY_CALLER,
               [&] { return CallNext(next, from_directory, from, to_directory, to, flags); });
 }

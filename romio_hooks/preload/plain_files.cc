@@ -76,6 +76,14 @@ bool IsTracked(int descriptor) {
          files[static_cast<std::size_t>(descriptor)].load(std::memory_order_acquire) != 0 && owner.load() == getpid();
 }
 
+/// Whether this process tracks. Before MPI_Init, the first process that opens a file that matches claims it.
+bool IsOwner() {
+  const pid_t self = getpid();
+  pid_t known = owner.load();
+  if (known == 0 && loaded_layer.load() == nullptr) owner.compare_exchange_strong(known, self);
+  return owner.load() == self;
+}
+
 void Track(int descriptor, PlainFile file) {
   Book& book = TheBook();
   const std::lock_guard lock(book.mutex);
@@ -103,8 +111,7 @@ InsideMpi::~InsideMpi() {
 PlainOpen::PlainOpen(int directory, const char* path, bool writes, const void* caller) noexcept {
   if (!writes || inside != 0 || !MayBePlainName(path)) return;
   const Quietly quietly;
-  pid_t none = 0;
-  if (!owner.compare_exchange_strong(none, getpid()) && none != getpid()) return;
+  if (!IsOwner()) return;
   if (!IsOfProgram(caller) || !Name(directory, path, path_, sizeof path_)) return;
   counts_ = true;
   if (const Layer* const layer = LoadedLayer(nullptr)) file_ = layer->PlainWillOpen(path_);
@@ -153,7 +160,7 @@ PlainMove::PlainMove(int from_directory, const char* from, int to_directory, con
   if (from == nullptr || to == nullptr || inside != 0 || !AnyPlainNames() || (!MayBePlainName(from) && !MayBePlainName(to))) return;
   const Quietly quietly;
   const Layer* const layer = LoadedLayer(nullptr);
-  if (layer == nullptr || (owner.load() != 0 && owner.load() != getpid()) || !IsOfProgram(caller)) return;
+  if (layer == nullptr || !IsOwner() || !IsOfProgram(caller)) return;
   char from_path[4096 + 32];
   char to_path[4096 + 32];
   if (!Name(from_directory, from, from_path, sizeof from_path) || !Name(to_directory, to, to_path, sizeof to_path)) return;
@@ -165,7 +172,7 @@ PlainMove::PlainMove(int directory, const char* path, const void* caller) noexce
   if (inside != 0 || !MayBePlainName(path)) return;
   const Quietly quietly;
   const Layer* const layer = LoadedLayer(nullptr);
-  if (layer == nullptr || (owner.load() != 0 && owner.load() != getpid()) || !IsOfProgram(caller)) return;
+  if (layer == nullptr || !IsOwner() || !IsOfProgram(caller)) return;
   char whole[4096 + 32];
   if (!Name(directory, path, whole, sizeof whole)) return;
   layer_ = layer;
@@ -187,6 +194,13 @@ PlainFile TakeDescriptor(int descriptor) noexcept {
   const PlainFile file = files[static_cast<std::size_t>(descriptor)].exchange(0);
   if (file != 0) used.fetch_sub(1);
   return file;
+}
+
+void GiveBack(int descriptor, PlainFile file) noexcept {
+  if (file == 0) return;
+  if (descriptor < 0 || static_cast<std::size_t>(descriptor) >= kMostDescriptors) return Closed(file);
+  used.fetch_add(1);
+  files[static_cast<std::size_t>(descriptor)].store(file, std::memory_order_release);
 }
 
 void Closed(PlainFile file) noexcept {
@@ -219,6 +233,16 @@ void Duplicated(int original, int copy) noexcept {
     if (file != 0) Track(copy, file);
   } catch (...) {
   }
+}
+
+// A process that calls MPI_Init is no child of one that has called it. A parent of it may have opened files.
+void OwnPlainFiles() noexcept {
+  if (!AnyPlainNames() || owner.load() == getpid()) return;
+  for (auto& one : files) {
+    if (owner.load() == 0) break;
+    if (one.exchange(0) != 0) used.fetch_sub(1);
+  }
+  owner.store(getpid());
 }
 
 void AdoptPlainFiles(const Layer& layer) noexcept {

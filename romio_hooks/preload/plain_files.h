@@ -56,10 +56,15 @@ class PlainMove {
 /// Before a call that closes `descriptor`. Returns the file that the descriptor wrote, or 0; pass it to Closed after the call.
 PlainFile TakeDescriptor(int descriptor) noexcept;
 void Closed(PlainFile file) noexcept;
+/// Instead of Closed: `descriptor` still has `file` open.
+void GiveBack(int descriptor, PlainFile file) noexcept;
 /// The descriptors from `first` to `last` were closed by one call.
 void ClosedRange(unsigned first, unsigned last) noexcept;
 /// `copy` is a new descriptor of what `original` has open. Call TakeDescriptor for `copy` before, if it may have been open.
 void Duplicated(int original, int copy) noexcept;
+/// Before the program's MPI_Init: this process is the one that tracks. Without it, the first process that opens a file that matches
+/// would be, and that may be a child.
+void OwnPlainFiles() noexcept;
 /// When the layer was loaded: it takes the files that are open already.
 void AdoptPlainFiles(const Layer& layer) noexcept;
 

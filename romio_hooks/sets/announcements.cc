@@ -22,8 +22,19 @@ using Pause = std::chrono::milliseconds;
 constexpr Pause kShortest{1};
 constexpr Pause kLongest{20};
 constexpr Pause kLongestInFinalize{5};
+/// After a call that came too early: until the ranks that were not ready have said so.
+constexpr Pause kAfterTooEarly{50};
+/// In MPI_Finalize, a set whose members still change after so many calls is given up.
+constexpr int kMostTooEarly = 20;
+/// How long MPI_Finalize waits until its last messages have left.
+constexpr Pause kToSend{2000};
 /// MPI_Finalize waits for this many times option timeout: ranks may come from a commit that took twice as long.
 constexpr double kPatience = 3;
+
+bool IsSent(MPI_Request& request) {
+  int done = 0;
+  return PMPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
+}
 
 std::chrono::steady_clock::duration Seconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
@@ -42,9 +53,13 @@ Announcements::Announcements(MPI_Comm comm, double timeout_seconds, bool threads
 void Announcements::Opens(const SetName& set) {
   {
     std::unique_lock lock(mutex_);
+    // The entry may be removed meanwhile.
+    changed_.wait(lock, [&] {
+      const auto at = members_.find(set.id);
+      return BesideProgram::Interrupted() || at == members_.end() || !at->second.committing;
+    });
     Member& member = members_[set.id];
     member.set = set;
-    changed_.wait(lock, [&] { return BesideProgram::Interrupted() || !member.committing; });
     ++member.writers;
   }
   StartThread();
@@ -127,10 +142,13 @@ void Announcements::Finish() {
   } else {
     Work();
   }
+  const auto all_sent = [&] {
+    sending_.remove_if([](Sending& old) { return IsSent(old.request); });
+    return sending_.empty();
+  };
+  for (const auto end = Clock::now() + kToSend; !all_sent() && Clock::now() < end;) std::this_thread::sleep_for(kShortest);
   // A message can only be left if its receiver has gone.
   for (Sending& sending : sending_) {
-    int done = 0;
-    if (PMPI_Test(&sending.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) continue;
     PMPI_Cancel(&sending.request);
     PMPI_Request_free(&sending.request);
   }
@@ -161,19 +179,19 @@ bool Announcements::Step() {
   bool happened = false;
   while (Receive()) happened = true;
   if (Leads()) happened |= Decide();
-  bool finishing = false;
+  bool is_late = false;
+  bool waits = false;
   {
     const std::lock_guard lock(mutex_);
-    finishing = finishing_;
+    // Rank 0 may wait so long itself before it lets the others go.
+    is_late = finishing_ && Clock::now() > end_by_ + (Leads() ? Clock::duration{} : Seconds(timeout_seconds_));
+    waits = std::ranges::any_of(members_, [](const auto& one) { return one.second.complete; });
   }
-  // Rank 0 may wait so long itself before it lets the others go.
-  const auto limit = end_by_ + (Leads() ? Clock::duration{} : Seconds(timeout_seconds_));
-  if (finishing && Clock::now() > limit) {
-    if (Leads()) {
-      gave_up_ = true;
-    } else {
+  if (is_late && Leads()) gave_up_ = true;
+  if (is_late && !Leads()) {
+    ended_ = true;
+    if (waits) {
       Say(EnvironmentSettings().options, Options::Log::kWarn, "MPI_Finalize waited for rank 0; sets that it could not commit stay at risk");
-      ended_ = true;
     }
   }
   return happened;
@@ -200,10 +218,7 @@ void Announcements::Announce() {
 
 void Announcements::Tell(int to, const Message& message) {
   if (to == rank_) return Handle(rank_, message);
-  sending_.remove_if([](Sending& old) {
-    int done = 0;
-    return PMPI_Test(&old.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
-  });
+  sending_.remove_if([](Sending& old) { return IsSent(old.request); });
   sending_.push_back({EncodeRecord(message)});
   Sending& sending = sending_.back();
   if (PMPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE, to, kTag, comm_, &sending.request) != MPI_SUCCESS) {
@@ -255,6 +270,7 @@ void Announcements::Come(const Message& message) {
   SetName set{message.id, message.pattern};
   bool finishing = false;
   bool busy = false;
+  bool complete = false;
   {
     const std::lock_guard lock(mutex_);
     finishing = finishing_;
@@ -263,23 +279,37 @@ void Announcements::Come(const Message& message) {
     if (!known) member.set = set;
     set = member.set;
     busy = member.writers > 0;
+    complete = member.complete;
     if (!busy) {
       file = std::exchange(member.file, nullptr);
       member.committing = true;
     }
   }
-  if (!file) file = make_member_(set, busy);
-  commit_(file, threads_ && !finishing, [this, id = message.id, busy](const Status& status) {
+  const auto done = [this, id = message.id, busy](const Status& status, bool was_ready) {
     {
       const std::lock_guard lock(mutex_);
       Member& member = members_[id];
       if (!busy) member.committing = false;
-      // After any other end, rank 0 forgets the announcement, too (Decide).
-      if (!busy && status.code() != Code::kBusy) member.complete = member.announced = false;
+      if (status.code() == Code::kBusy) {
+        // It is gone. Announce takes the announcement back.
+        if (!busy && !was_ready) member.complete = false;
+      } else if (!busy) {
+        member.complete = member.announced = false;  // rank 0 forgets the announcement, too (NoteResults)
+      }
+      if (!member.complete && !member.announced && member.writers == 0 && !member.committing) members_.erase(id);
       if (rank_ == 0) results_.emplace_back(id, status.code());
     }
     changed_.notify_all();
+  };
+  const Status made = NoThrow([&] {
+    if (file) return;
+    file = make_member_(set, busy);
+    // Its writes came before an earlier call that was too early.
+    const std::lock_guard lock(file->mutex);
+    if (complete) file->touched.AddWhole();
   });
+  if (!made.ok()) return done(made, /*was_ready=*/true);
+  commit_(file, threads_ && !finishing, [done, file](const Status& status) { done(status, !file->not_ready); });
 }
 
 // -------------------------------------------------------------------------------------------------------------- Rank 0
@@ -308,7 +338,7 @@ bool Announcements::IsDue(const State& state) const {
   return state.complete.size() == static_cast<std::size_t>(size_);
 }
 
-bool Announcements::Decide() {
+void Announcements::NoteResults() {
   std::list<std::pair<std::string, Code>> results;
   {
     const std::lock_guard lock(mutex_);
@@ -317,25 +347,41 @@ bool Announcements::Decide() {
   for (const auto& [id, code] : results) {
     State& state = states_[id];
     state.under_way = false;
-    if (code == Code::kOk) {
-      // A member that was announced again meanwhile has another number.
-      std::erase_if(state.complete, [&](const auto& one) {
-        const auto before = state.committing.find(one.first);
-        return before != state.committing.end() && before->second == one.second;
-      });
-    } else if (code == Code::kBusy) {
-      state.asked = false;  // the ranks that were not ready announce their members again, or have none
-    } else {
-      // Sets::Commit remembers the members for MPI_Finalize. A member that is completed again calls all together earlier.
-      state.complete.clear();
+    if (code == Code::kBusy) {
+      // The ranks that were not ready take their announcements back.
+      state.too_early = std::min(state.too_early + 1, kMostTooEarly);
+      state.asked = state.too_early == kMostTooEarly;
+      state.changed = Clock::now();
+      state.not_before = state.changed + kAfterTooEarly * state.too_early;
+      continue;
     }
+    state.asked = false;
+    // A member that was announced again meanwhile has another number. After a failure, Sets::Commit remembers the members for
+    // MPI_Finalize.
+    std::erase_if(state.complete, [&](const auto& one) {
+      const auto before = state.committing.find(one.first);
+      return before != state.committing.end() && before->second == one.second;
+    });
+    state.too_early = 0;
   }
-  bool happened = !results.empty();
+  std::erase_if(states_, [](const auto& one) {
+    return one.second.complete.empty() && !one.second.under_way && !one.second.asking;
+  });
+}
+
+bool Announcements::Decide() {
+  NoteResults();
+  bool happened = false;
+  const bool all_here = last_.size() == static_cast<std::size_t>(size_);
+  if (all_here && !std::exchange(all_were_here_, true)) {
+    // A rank that had no member may have one now.
+    for (auto& [id, state] : states_) state.asked = false;
+  }
   for (auto& [id, state] : states_) {
-    if (state.under_way || state.asking || state.complete.empty()) continue;
+    if (state.under_way || state.asking || state.complete.empty() || Clock::now() < state.not_before) continue;
     const bool quiet = Clock::now() - state.changed > Seconds(timeout_seconds_);
-    const bool at_end = gave_up_ || last_.size() == static_cast<std::size_t>(size_);
-    if (IsDue(state)) {
+    const bool at_end = gave_up_ || all_here;
+    if (IsDue(state) && (!at_end || state.too_early < kMostTooEarly)) {
       CallTogether(id, state);
       happened = true;
     } else if ((quiet || at_end) && !state.asked && !gave_up_) {
@@ -359,7 +405,9 @@ void Announcements::Answered(const std::string& id, State& state) {
   state.asking = false;
   const bool all = std::ranges::all_of(state.answers, [](const auto& answer) { return answer.second; });
   if (all && !state.complete.empty()) return CallTogether(id, state);
-  if (last_.size() == static_cast<std::size_t>(size_)) NameMissing(state);
+  if (last_.size() != static_cast<std::size_t>(size_)) return;
+  NameMissing(state);
+  state.complete.clear();
 }
 
 void Announcements::NameMissing(const State& state) const {
@@ -383,9 +431,13 @@ void Announcements::CallTogether(const std::string& id, State& state) {
 void Announcements::LeadTheEnd() {
   const bool all = last_.size() == static_cast<std::size_t>(size_);
   if (ended_ || (!all && !gave_up_)) return;
-  const bool busy = std::ranges::any_of(states_, [](const auto& one) { return one.second.under_way || one.second.asking; });
+  const bool busy = std::ranges::any_of(states_, [](const auto& one) {
+    const State& state = one.second;
+    return state.under_way || state.asking || (!state.complete.empty() && !state.asked);
+  });
   if (busy && !gave_up_) return;
-  if (!all) {
+  const bool waits = std::ranges::any_of(states_, [](const auto& one) { return !one.second.complete.empty(); });
+  if (!all && waits) {
     std::set<int> missing;
     for (int rank = 0; rank < size_; ++rank) {
       if (!last_.contains(rank)) missing.insert(rank);
@@ -393,6 +445,11 @@ void Announcements::LeadTheEnd() {
     Say(EnvironmentSettings().options, Options::Log::kWarn,
         fmt::format("MPI_Finalize waited {} s for {}; sets that could not be committed stay at risk", kPatience * timeout_seconds_,
                     RankList(missing)));
+  }
+  for (const auto& [id, state] : states_) {
+    if (!all || state.complete.empty()) continue;
+    Say(EnvironmentSettings().options, Options::Log::kWarn,
+        fmt::format("set {}: not committed: its members are written or removed while MPI_Finalize runs; they stay at risk", state.pattern));
   }
   TellAll({Kind::kEnd, {}, {}, false});
 }

@@ -104,6 +104,8 @@ class Announcements {
     std::map<int, std::uint64_t> committing;  ///< `complete` when it began
     bool asking = false;
     bool asked = false;                     ///< since the last change
+    int too_early = 0;                      ///< how often in a row a member was not ready
+    Clock::time_point not_before;           ///< no other call of all ranks before
     std::map<int, bool> answers;
   };
 
@@ -127,6 +129,7 @@ class Announcements {
   void Come(const Message& message);
   bool Has(const std::string& id, const std::string& pattern);
   void NameMissing(const State& state) const;
+  void NoteResults();
   void LeadTheEnd();
 
   const MPI_Comm comm_;
@@ -152,6 +155,7 @@ class Announcements {
   std::map<std::string, State> states_;
   std::uint64_t announcements_ = 0;
   std::set<int> last_;          // rank 0: ranks that are in MPI_Finalize
+  bool all_were_here_ = false;  // rank 0: all ranks are
   bool told_last_ = false;
   bool ended_ = false;
   bool gave_up_ = false;        // rank 0: some ranks did not come to MPI_Finalize

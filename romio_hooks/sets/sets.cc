@@ -288,6 +288,7 @@ void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) 
   const bool not_ready = part.open_elsewhere || mine.state == Arrival::State::kGone || local.code() == Code::kBusy;
   if (file.plain && not_ready) {
     mine.state = Arrival::State::kLater;
+    file.not_ready = true;
   } else if (!local.ok()) {
     mine.state = Arrival::State::kFailed;
     mine.text = local.message();
@@ -345,6 +346,12 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
   // MPI_Finalize would name this rank as missing.
   if (moment == Moment::kClose && mine.state != Arrival::State::kGone) Remember(file);
   return status;
+}
+
+void Sets::Postpone(OpenFile& file) {
+  (void)Registry::Get().Leave(file);
+  const std::lock_guard lock(mutex_);
+  Remember(file);
 }
 
 void Sets::Remember(const OpenFile& file) {

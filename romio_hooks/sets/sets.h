@@ -83,6 +83,9 @@ class Sets {
   /// being written again, or is gone.
   Status Commit(OpenFile& file, Moment moment, bool data_safe);
 
+  /// Leaves the commit of a member to MPI_Finalize, in a thread that may not call MPI.
+  void Postpone(OpenFile& file);
+
  private:
   /// Frees the communicators. The object stays, because other threads of the program may just have got it: they may close files that
   /// are written without MPI-IO at any time.

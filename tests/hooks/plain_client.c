@@ -6,6 +6,7 @@
 //   open D NAME FLAGS                  FLAGS of letters: r w + c(reate) t(runcate) a(ppend) x(clusive)
 //   openat D DIRECTORY NAME FLAGS | creat D NAME
 //   write D BYTES SEED | pwrite D OFFSET BYTES SEED | ftruncate D SIZE | map D OFFSET BYTES SEED
+//   baddup2 D (over it, which fails) | forkopen NAME (a child writes it)
 //   close D | dup D TO | dup2 D TO | fcntl D TO | fork D (a child writes 1 byte, and closes) | vfork D (a child closes it)
 //   fopen S NAME MODE | freopen S NAME MODE | fwrite S BYTES SEED | fclose S
 //   rename FROM TO | unlink NAME | remove NAME | link FROM TO | truncate NAME SIZE | mkdir NAME | chdir NAME
@@ -136,6 +137,18 @@ static void run(int argc, char** argv) {
     if (child == 0) {
       const int wrote = write(DESCRIPTOR(1), "x", 1) == 1;
       close(DESCRIPTOR(1));
+      _exit(wrote ? 0 : 1);
+    }
+    int status = 0;
+    check(waitpid(child, &status, 0) == child && status == 0, verb);
+  } else if (IS("baddup2", 1)) {
+    check(dup2(-1, DESCRIPTOR(1)) < 0, verb);
+  } else if (IS("forkopen", 1)) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const int made = open(argv[1], O_CREAT | O_WRONLY, 0644);
+      const int wrote = made >= 0 && write(made, "x", 1) == 1 && close(made) == 0;
+      usleep(100000);
       _exit(wrote ? 0 : 1);
     }
     int status = 0;

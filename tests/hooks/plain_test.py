@@ -195,6 +195,31 @@ class PlainSets(Plain):
             for field in ("U", "p", "uniform/time"):
                 self.assert_protected(f"processor%r/{step}/{field}")
 
+    def test_members_that_are_removed_before_they_are_closed(self):
+        start = time.monotonic()
+        self.quiet(self.plain(("open 0 s.%d wct", "write 0 9 1", "unlink s.%d", "close 0"), set="s.%r", timeout=100))
+        self.assertLess(time.monotonic() - start, 100)
+        self.assertEqual(self.files(), [])
+
+    def test_a_member_that_somebody_moved_away_for_a_while(self):
+        commands = (*self.WRITE, "hold 1", "@0 open 1 s.%d wa", "@0 write 1 9 1", "@0 close 1", "@0 hold 2")
+        with self.held(commands, set="s.%r", timeout=2):
+            self.wait_until(lambda: self.verify("s.%r") == 0)
+            os.rename(self.path("s.1"), self.path("elsewhere"))
+            self.go(1)
+            time.sleep(4)
+            os.rename(self.path("elsewhere"), self.path("s.1"))
+        self.quiet(self.done)
+        self.assert_protected("s.%r")
+
+    def test_children_that_write_members(self):
+        """They are not protected, and do not touch what MPI shares with the parent."""
+        self.quiet(self.plain(("forkopen s.%d", "barrier"), set="s.%r"))
+        self.assert_unprotected("s.0")
+        self.quiet(self.plain(("forkopen s.%d", *self.WRITE, "barrier", "forkopen t.%d"), set="s.%r:t.%r"))
+        self.assert_protected("s.%r")
+        self.assert_unprotected("t.0")
+
     def test_several_sets(self):
         self.quiet(self.plain((*self.WRITE, "open 1 t.%d wct", "write 1 90000 4", "close 1"), set="s.%r:t.%r"))
         self.assert_protected("s.%r")
@@ -296,6 +321,12 @@ class PlainFiles(Plain):
             self.quiet(self.done)
             self.assert_protected("f")
             self.assertEqual(self.content("f"), content((1000, seed), (1000, 9)))
+
+    def test_a_failed_duplicate_closes_nothing(self):
+        with self.held(("open 0 f wct", "write 0 1000 1", "baddup2 0", "write 0 1000 2", "hold 1", "close 0"), ranks=1, **self.ON):
+            self.assertNotEqual(self.verify("f"), 0)
+        self.quiet(self.done)
+        self.assert_protected("f")
 
     def test_another_open_completes_the_file(self):
         self.assert_one("open 0 f wct", "open 1 f w", "write 0 1000 1", "close 0", "pwrite 1 500 1000 2", "close 1",
