@@ -73,7 +73,7 @@ class Application(Layer):
         return all(self.verify(name) == 0 for name in names)
 
     def assert_protected_meanwhile(self, names, command, stop, **options):
-        """`names` are found protected while the program runs. Then `stop` ends it. Its output."""
+        """`names` are found protected while the program runs, and after `stop` has ended it. Its output."""
         result = []
         running = threading.Thread(target=lambda: result.append(self.run_application(command, **options)))
         running.start()
@@ -86,6 +86,7 @@ class Application(Layer):
         running.join()
         self.assertTrue(protected, f"{names} were not found protected while the program ran")
         self.assertTrue(result, "the program failed")
+        self.assert_protected(names)
         return result[0]
 
     def assert_protected(self, names):
@@ -134,7 +135,7 @@ class Gromacs(Application):
 
     def prepare(self):
         places = [(x, y, z) for x in range(self.SIDE) for y in range(self.SIDE) for z in range(self.SIDE)]
-        atoms = [f"{i + 1:5d}AR   {'AR':>5}{i + 1:5d}" + "".join(f"{0.4 * one + 0.1:8.3f}" for one in place) for i, place in enumerate(places)]
+        atoms = [f"{i:5d}AR      AR{i:5d}" + "".join(f"{0.4 * one + 0.1:8.3f}" for one in place) for i, place in enumerate(places, 1)]
         self.write("conf.gro", "\n".join(["argon", str(len(atoms)), *atoms, f"{0.4 * self.SIDE:10.5f}" * 3]) + "\n")
         self.write("topol.top", "[ defaults ]\n1 1 no 1.0 1.0\n[ atomtypes ]\nAR AR 39.948 0.0 A 0.00622127 9.69576e-06\n"
                    "[ moleculetype ]\nAR 1\n[ atoms ]\n1 AR 1 AR AR 1 0.0 39.948\n[ system ]\nargon\n"
@@ -288,6 +289,7 @@ class QuantumEspresso(Application):
         # The program ends with these codes if it is asked to stop, with and without the layer.
         self.assert_protected_meanwhile(self.PROTECTED[:1], ["pw.x", "-in", "first.in"], lambda: self.write("out/h2.EXIT", ""),
                                         codes=(2, 255), **options)
+        self.assert_protected(self.PROTECTED)
 
 
 class Cp2k(Application):
