@@ -289,7 +289,6 @@ class QuantumEspresso(Application):
         # The program ends with these codes if it is asked to stop, with and without the layer.
         self.assert_protected_meanwhile(self.PROTECTED[:1], ["pw.x", "-in", "first.in"], lambda: self.write("out/h2.EXIT", ""),
                                         codes=(2, 255), **options)
-        self.assert_protected(self.PROTECTED)
 
 
 class Cp2k(Application):
