@@ -363,14 +363,14 @@ class Cp2k(Application):
 
     def test_it(self):
         options = {**self.OPTIONS, "include": "*.restart*:*RESTART*"}
-        self.input("first", 4)
-        self.input("again", 2, "&EXT_RESTART\n  RESTART_FILE_NAME h2-1.restart\n&END EXT_RESTART", "RESTART")
+        self.input("first", 2)
+        self.input("again", 1, "&EXT_RESTART\n  RESTART_FILE_NAME h2-1.restart\n&END EXT_RESTART", "RESTART")
         self.copy_to("layered")
         self.copy_to("long")
         bare = self.run_application(self.command("first"), layer=False)
         self.enter("layered")
         layered = self.run_application(self.command("first"), **options)
-        self.assertEqual(len(self.energies(bare)), 5)
+        self.assertEqual(len(self.energies(bare)), 3)
         self.assertEqual(self.energies(bare), self.energies(layered))
         self.assert_same_files(("h2-RESTART.wfn", "h2-RESTART.wfn.bak-1"), "bare", "layered")
         self.assert_protected(self.PROTECTED)
