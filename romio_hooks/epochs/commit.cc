@@ -225,6 +225,34 @@ Status CheckWrites(OpenFile& file, const Union& sum) {
                      {file, std::cref(commit), std::cref(tell)});
 }
 
+/// The end of an epoch whose file was deleted while it was open, or before its commit ended, by MPI_File_delete or without MPI: nothing
+/// is left to protect. If another file has its name now, the writes to the deleted file do not put it at risk.
+Status EndOfGone(OpenFile& file) {
+  if (!file.Leads()) return Status::Ok();
+  // In the background it may have been moved to another directory, where it needs its sidecar.
+  if (file.handed_over && (!file.place || IsMovedAway(file))) {
+    Say(file.options, file.place ? Options::Log::kWarn : Options::Log::kInfo,
+        fmt::format("{}: moved to where this process does not see it before its commit in the background: it is not protected. "
+                    "Type for its new path: lzy-protect PATH",
+                    file.path));
+    return Status::Ok();
+  }
+  if (PosixFileSystem().Stat(file.path, /*follow=*/false).ok()) {
+    TakeIntentBack(file);
+  } else {
+    (void)Forget(PosixFileSystem(), file.path);
+  }
+  return Status::Ok();
+}
+
+/// Whether the file of this process alone was deleted during its commit, as another process may do.
+bool WentAway(OpenFile& file) {
+  if (file.comm->size() > 1) return false;
+  EpochPart part;
+  LookAtDisk(file, part);
+  return part.presence == EpochPart::Presence::kGone;
+}
+
 }  // namespace
 
 Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
@@ -236,25 +264,7 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
     return exchanged.status();
   }
   Union& sum = *exchanged;
-  if (sum.lead.presence == EpochPart::Presence::kGone) {
-    // The file was deleted while it was open, by MPI_File_delete or without MPI: nothing is left to protect. If another
-    // file has its name now, the writes to the deleted file do not put it at risk.
-    if (!file.Leads()) return Status::Ok();
-    // In the background it may have been moved to another directory, where it needs its sidecar.
-    if (file.handed_over && (!file.place || IsMovedAway(file))) {
-      Say(file.options, file.place ? Options::Log::kWarn : Options::Log::kInfo,
-          fmt::format("{}: moved to where this process does not see it before its commit in the background: it is not protected. "
-                      "Type for its new path: lzy-protect PATH",
-                      file.path));
-      return Status::Ok();
-    }
-    if (PosixFileSystem().Stat(file.path, /*follow=*/false).ok()) {
-      TakeIntentBack(file);
-    } else {
-      (void)Forget(PosixFileSystem(), file.path);
-    }
-    return Status::Ok();
-  }
+  if (sum.lead.presence == EpochPart::Presence::kGone) return EndOfGone(file);
   if (!sum.data_safe) {  // the program gets an error code of its own
     Untake(file);
     return Status::Ok();
@@ -280,6 +290,7 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
   }
   const Status status = CommitUnion(file, moment, sum);
   if (!status.ok()) {
+    if (WentAway(file)) return EndOfGone(file);
     Untake(file);
     if (file.Leads()) ReportFailure(file.options, file.path, status);
     return status;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -12,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "hooks/preload/plain_names.h"
 #include "hooks/preload/program_mpi.h"
@@ -60,14 +62,27 @@ class Quietly {
   const int saved_;
 };
 
-/// False if lzy's own code makes the call: in a thread of the layer, nothing else tells it from the program.
+/// Whether an object of this file name is a part of MPI. Calls of MPI that lzy does not wrap also make files: shared memory.
+bool IsOfMpi(const char* object) {
+  constexpr std::array<std::string_view, 12> kParts = {"libmpi",  "libpmpi", "libopen-pal", "libopen-rte", "mca_",    "libpmix",
+                                                       "libprrte", "libuc",  "libfabric",   "libpsm",      "libhwloc", "libpmi"};
+  const std::string_view whole(object);
+  const std::string_view name = whole.substr(whole.rfind('/') + 1);
+  return std::ranges::any_of(kParts, [&](std::string_view part) { return name.starts_with(part); });
+}
+
+/// False if code of lzy or of MPI makes the call: in a thread of the layer, and in a call that is not wrapped, nothing else tells
+/// it from the program.
 bool IsOfProgram(const void* caller) {
   static std::atomic<const void*> layer_base{nullptr};
-  const Layer* const layer = loaded_layer.load(std::memory_order_acquire);
-  if (layer == nullptr) return true;
   Dl_info info{};
-  if (layer_base.load() == nullptr && dladdr(reinterpret_cast<const void*>(layer->Open), &info) != 0) layer_base.store(info.dli_fbase);
-  return dladdr(caller, &info) == 0 || info.dli_fbase != layer_base.load();
+  const Layer* const layer = loaded_layer.load(std::memory_order_acquire);
+  if (layer != nullptr && layer_base.load() == nullptr && dladdr(reinterpret_cast<const void*>(layer->Open), &info) != 0) {
+    layer_base.store(info.dli_fbase);
+  }
+  if (dladdr(caller, &info) == 0) return true;
+  const bool of_layer = layer != nullptr && info.dli_fbase == layer_base.load();
+  return !of_layer && !IsOfMpi(info.dli_fname);
 }
 
 bool IsTracked(int descriptor) {

@@ -11,6 +11,7 @@
 //   fopen S NAME MODE | freopen S NAME MODE | fwrite S BYTES SEED | fclose S
 //   rename FROM TO | unlink NAME | remove NAME | link FROM TO | truncate NAME SIZE | mkdir NAME | chdir NAME
 //   await NAME SECONDS CODE            as lzy_commit_wait does; CODE is what it must return
+//   window BYTES                       memory that the ranks share by MPI
 //   mpi_write NAME BYTES SEED          opens, writes and closes with MPI-IO, alone
 //
 // Content: byte i of a write with seed s is s * 31 + i * 7 + i / 251, modulo 256.
@@ -192,6 +193,12 @@ static void run(int argc, char** argv) {
     char why[500] = "";
     const int code = await == NULL ? -1 : await(strcmp(argv[1], "-") == 0 ? NULL : argv[1], atof(argv[2]), why, sizeof why);
     if (code != atoi(argv[3])) fail(why);
+  } else if (IS("window", 1)) {
+    MPI_Win window;
+    char* memory = NULL;
+    MPI_Win_allocate(atol(argv[1]), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+    memory[0] = 1;
+    MPI_Win_free(&window);
   } else if (IS("mpi_write", 3)) {
     write_with_mpi(argv[1], atol(argv[2]), atol(argv[3]));
   } else {
