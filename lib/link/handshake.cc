@@ -16,9 +16,9 @@ namespace {
 
 constexpr char kMagic[] = "LZYLINK1";
 constexpr std::size_t kMagicBytes = 8;
-constexpr std::uint32_t kMostBytes = 16u << 20;
+constexpr std::uint32_t kMostOfRecord = 16u << 20;
 
-std::uint64_t CheckOf(ByteSpan record) {
+std::uint64_t CheckOfRecord(ByteSpan record) {
   const Hash hash = HashBytes(HashTag::kTransferMessage, 1, record);
   return LoadLe<std::uint64_t>(hash.bytes.data());
 }
@@ -53,7 +53,7 @@ Status SendFirst(int fd, const std::vector<std::uint8_t>& record) {
   std::memcpy(bytes.data(), kMagic, kMagicBytes);
   StoreLe(bytes.data() + kMagicBytes, static_cast<std::uint32_t>(record.size()));
   std::ranges::copy(record, bytes.begin() + kMagicBytes + 4);
-  StoreLe(bytes.data() + kMagicBytes + 4 + record.size(), CheckOf(record));
+  StoreLe(bytes.data() + kMagicBytes + 4 + record.size(), CheckOfRecord(record));
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t written = write(fd, bytes.data() + done, bytes.size() - done);
     if (written < 0 && errno == EINTR) continue;
@@ -70,12 +70,12 @@ Result<std::vector<std::uint8_t>> TakeFirst(int fd) {
   if (got < kMagicBytes || std::memcmp(head, kMagic, kMagicBytes) != 0) return Other(fd, std::string(head, head + got));
   if (ReadUpTo(fd, head + kMagicBytes, 4) < 4) return Status(Code::kNotFound, "the stream ended");
   const auto size = LoadLe<std::uint32_t>(head + kMagicBytes);
-  if (size > kMostBytes) return Status(Code::kCorrupt, "damaged bytes");
+  if (size > kMostOfRecord) return Status(Code::kCorrupt, "damaged bytes");
   std::vector<std::uint8_t> record(size + std::size_t{8});
   if (ReadUpTo(fd, record.data(), record.size()) < record.size()) return Status(Code::kNotFound, "the stream ended");
   const auto check = LoadLe<std::uint64_t>(record.data() + size);
   record.resize(size);
-  if (check != CheckOf(record)) return Status(Code::kCorrupt, "damaged bytes");
+  if (check != CheckOfRecord(record)) return Status(Code::kCorrupt, "damaged bytes");
   return record;
 }
 
