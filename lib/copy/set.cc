@@ -240,6 +240,7 @@ class SetCopier {
     failed_ = sorted.size() < report_.members;
     for (auto& [member, report] : sorted) {
       failed_ = failed_ || !report.status.ok();
+      all_compared_ = all_compared_ && report.compared && report.lost.empty();
       finished_(std::move(report));
     }
     LZY_ASSIGN_OR_RETURN(const std::uint64_t stopped, comm_.AllReduceMax(context_.stop && context_.stop()));
@@ -329,8 +330,11 @@ class SetCopier {
     const Context context{context_.fs, comm_, options_, context_.progress, context_.stop};
     ProtectRequest request;
     request.origin_known = true;
+    // If all copies were compared with the hashes of their set, it does not matter what older sidecars in the destination say of them.
+    request.force = source_root_ && all_compared_;
     const DatasetReport done = Protect(context, found[0], request);
-    report_.warnings.insert(report_.warnings.end(), done.warnings.begin(), done.warnings.end());
+    // With `force` they are about an older copy.
+    if (!request.force) report_.warnings.insert(report_.warnings.end(), done.warnings.begin(), done.warnings.end());
     LZY_RETURN_IF_ERROR(done.status);
     if (!done.repair_first.empty()) {
       std::string files;
@@ -350,6 +354,10 @@ class SetCopier {
       return {Code::kWriteFailed,
               fmt::format("{}: was copied, but not protected: some of it is damaged already; see lzy-verify", to_)};
     }
+    if (request.force && *source_root_ != done.root) {
+      return {Code::kWriteFailed, fmt::format("{}: was copied and protected, but the copies were changed in between; see lzy-diff --deep {} {}", to_,
+                                              ShellQuote(from_), ShellQuote(to_))};
+    }
     report_.root = done.root.Hex();
     report_.same_root = source_root_ && *source_root_ == done.root;
     return Status::Ok();
@@ -366,6 +374,7 @@ class SetCopier {
   Options options_;  // of the copies' protection
   std::uint32_t committed_members_ = 0;  // of the source; 0: it is not protected
   std::optional<Hash> source_root_;
+  bool all_compared_ = true;  // each block of each copy, with its committed hash
   std::map<std::uint32_t, MemberRule> rules_;  // of the members of the source, if it is protected
   std::vector<std::uint32_t> first_of_;        // members for which this rank is the first that sees them
   std::vector<std::pair<std::uint32_t, std::vector<int>>> mine_;  ///< members to copy; the ranks that see them, if this one does not

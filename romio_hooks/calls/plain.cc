@@ -143,6 +143,10 @@ void End(const Entry& entry, bool opened = true) {
   OpenFile& file = *entry.file;
   const bool changed = opened && WasChanged(entry);
   Announcements* const announcements = AnnouncementsOf(file);
+  if (changed && file.set && Sets::Get() == nullptr) {
+    SayOnce(file.options, Options::Log::kWarn, file.path, "late",
+            fmt::format("{}: not closed before MPI_Finalize; it stays at risk until the next commit", file.path));
+  }
   if (changed) {
     {
       const std::lock_guard lock(file.mutex);
@@ -233,9 +237,9 @@ void Hold(const std::optional<SetName>& set) {
   Announcements* const announcements = set ? AnnouncementsNow() : nullptr;
   if (announcements != nullptr) announcements->Opens(*set);
 }
-void Withdraw(const std::optional<SetName>& set, bool done) {
+bool Withdraw(const std::optional<SetName>& set, bool done) {
   Announcements* const announcements = set ? AnnouncementsNow() : nullptr;
-  if (announcements != nullptr) announcements->Withdraw(set->id, done);
+  return announcements != nullptr && announcements->Withdraw(set->id, done);
 }
 
 /// The real directory of `path`, with its name. The file itself may be missing.
@@ -279,7 +283,14 @@ void PlainDidRename(void* token, bool renamed) {
   Guarded("rename", [&] {
     const std::unique_ptr<Rename> rename(static_cast<Rename*>(token));
     const auto target = rename->target == 0 ? std::nullopt : Take(rename->target);
-    Withdraw(rename->set, renamed);
+    const bool waited = Withdraw(rename->set, renamed);
+    if (waited) {
+      const Options& options = EnvironmentSettings().options;
+      SayOnce(options, Options::Log::kWarn, rename->from, "renamed",
+              fmt::format("{}: renamed to {} before its set {} was committed: it stays at risk. Wait with lzy_commit_wait before you rename "
+                          "members",
+                          rename->from, rename->to, rename->set->pattern));
+    }
     if (target && !renamed) End(*target, /*opened=*/false);
     if (!renamed) return;
     // The intent of the file that was replaced stays until the commit of the new one.

@@ -1,9 +1,11 @@
 #include "hooks/preload/plain_names.h"
 
 #include <fnmatch.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -82,6 +84,14 @@ State Learn() {
   return found;
 }
 
+// The real call answers EFAULT to a pointer that leads nowhere.
+bool IsReadable(const char* path) {
+  const int saved = errno;
+  const bool readable = access(path, F_OK) == 0 || errno != EFAULT;
+  errno = saved;
+  return readable;
+}
+
 }  // namespace
 
 bool AnyPlainNames() noexcept {
@@ -93,7 +103,7 @@ bool AnyPlainNames() noexcept {
 }
 
 bool MayBePlainName(const char* path) noexcept {
-  if (path == nullptr || !AnyPlainNames()) return false;
+  if (path == nullptr || !AnyPlainNames() || !IsReadable(path)) return false;
   const std::string_view whole(path);
   const char* const name = path + whole.rfind('/') + 1;
   if (std::string_view(name).starts_with(".LZY.")) return false;

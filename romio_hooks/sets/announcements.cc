@@ -85,19 +85,21 @@ bool Announcements::Complete(const std::shared_ptr<OpenFile>& file, bool changed
   return waits;
 }
 
-void Announcements::Withdraw(const std::string& id, bool done) {
+bool Announcements::Withdraw(const std::string& id, bool done) {
   std::shared_ptr<OpenFile> replaced;
+  bool waited = false;
   {
     const std::lock_guard lock(mutex_);
     Member& member = members_[id];
     member.writers = std::max(member.writers - 1, 0);
     if (done) {
       replaced = std::exchange(member.file, nullptr);
-      member.complete = false;
+      waited = std::exchange(member.complete, false);
     }
     if (replaced) (void)Registry::Get().Leave(*replaced);
   }
   changed_.notify_all();
+  return waited;
 }
 
 bool Announcements::Await(const std::string& path, std::optional<std::chrono::duration<double>> patience) {

@@ -66,8 +66,8 @@ class Announcements {
   /// that one stays, and this one is not used. True if the member waits for its commit.
   bool Complete(const std::shared_ptr<OpenFile>& file, bool changed);
   /// After Opens: the program removed its member of the set `id`, or renamed it. There is nothing to commit. `done`: it did;
-  /// otherwise nothing has changed.
-  void Withdraw(const std::string& id, bool done);
+  /// otherwise nothing has changed. True if it did, and the member was waiting for its commit.
+  bool Withdraw(const std::string& id, bool done);
   /// Waits until no member of this rank waits for its commit; only the member `path` (absolute, links resolved), unless that is empty. At most for
   /// `patience` (nullopt: without a limit). False if that was not enough, or if members are committed only in MPI_Finalize.
   bool Await(const std::string& path, std::optional<std::chrono::duration<double>> patience);

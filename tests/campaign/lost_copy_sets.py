@@ -26,6 +26,18 @@ class CopiedSets(Rotten):
         self.assertIn(f"What to do: lzy-verify {path}", done.text)
         self.assertNotIn(copy, self.world.files())
 
+    def test_a_copy_is_brought_up_to_date(self):
+        """What the older copy holds is another content of the same name, not damage."""
+        self.members()
+        self.world.must("lzy-copy 'src/s.%r' 'copy/s.%r'")
+        for edit in ("printf new >> src/s.1", "printf x >> src/s.0; printf y >> src/s.3"):
+            self.world.must(edit)
+            self.world.protect("'src/s.%r'")
+            done = self.world.run("lzy-copy 'src/s.%r' 'copy/s.%r'")
+            self.assertEqual(done.code, 0, self.world.story())
+            self.assertNotIn("warning", done.text)
+            self.assertEqual(self.world.run("lzy-verify 'copy/s.%r'").code, 0, self.world.story())
+
     def test_a_rotten_member_without_a_sidecar_is_not_copied(self):
         world = self.world
         for change in ("rm src/.LZY.s.1", "truncate -s 0 src/.LZY.s.1"):

@@ -6,6 +6,7 @@
 //   open D NAME FLAGS                  FLAGS of letters: r w + c(reate) t(runcate) a(ppend) x(clusive)
 //   openat D DIRECTORY NAME FLAGS | creat D NAME
 //   write D BYTES SEED | pwrite D OFFSET BYTES SEED | ftruncate D SIZE | map D OFFSET BYTES SEED
+//   shut DESCRIPTOR | chatter DESCRIPTOR COUNT (writes to it, whether it is open or not) | badpath (pointers that lead nowhere)
 //   baddup2 D (over it, which fails) | forkopen NAME (a child writes it)
 //   close D | dup D TO | dup2 D TO | fcntl D TO | fork D (a child writes 1 byte, and closes) | vfork D (a child closes it)
 //   fopen S NAME MODE | freopen S NAME MODE | fwrite S BYTES SEED | fclose S
@@ -142,6 +143,17 @@ static void run(int argc, char** argv) {
     }
     int status = 0;
     check(waitpid(child, &status, 0) == child && status == 0, verb);
+  } else if (IS("shut", 1)) {
+    check(close(atoi(argv[1])) == 0, verb);
+  } else if (IS("chatter", 2)) {
+    for (int i = 0; i < atoi(argv[2]); ++i) {
+      (void)!write(atoi(argv[1]), "progress\n", 9);
+      usleep(100);
+    }
+  } else if (IS("badpath", 0)) {
+    const char* const nowhere = (const char*)8;
+    check(open(nowhere, O_WRONLY | O_CREAT, 0644) < 0 && errno == EFAULT && unlink(nowhere) < 0 && errno == EFAULT, verb);
+    check(rename(nowhere, nowhere) < 0 && errno == EFAULT && creat(nowhere, 0644) < 0 && errno == EFAULT, verb);
   } else if (IS("baddup2", 1)) {
     check(dup2(-1, DESCRIPTOR(1)) < 0, verb);
   } else if (IS("forkopen", 1)) {

@@ -46,7 +46,12 @@ class PlainKills(Layer):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LZY_")}
         job = subprocess.Popen([MPIEXEC, "-n", str(RANKS), "env", f"LD_PRELOAD={LAYER}", f"LZY_SET={pattern}", CLIENT, script], cwd=self.dir,
                                env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        time.sleep(after)
+        while not self.files() and job.poll() is None:
+            time.sleep(0.01)
+        if after is None:
+            job.wait()
+        else:
+            time.sleep(after)
         own = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and self.is_ours(int(pid))]
         for pid in own:
             try:
@@ -85,7 +90,8 @@ class PlainKills(Layer):
             pattern = "s.*.%r" if way == "generations" else "s.%r"
             with self.subTest(round=number, way=way):
                 self.clear()
-                self.run_and_kill(self.script(way), pattern, chance.uniform(0.15, 0.7))
+                # The last one comes to its end.
+                self.run_and_kill(self.script(way), pattern, None if number == ROUNDS - 1 else chance.uniform(0, 0.5))
                 before = {name: self.content(name) for name in self.files() if not name.startswith(".LZY")}
                 datasets = [f"s.{step}.%r" for step in range(STEPS)] if way == "generations" else ["s.%r"]
                 there = [one for one in datasets if all(self.has(name) for name in self.members(one))]

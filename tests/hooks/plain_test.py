@@ -181,6 +181,15 @@ class PlainSets(Plain):
         self.assertEqual(len(before), 2)
         self.assert_protected("s.%r")
 
+    def test_a_member_that_is_renamed_too_early(self):
+        done = self.plain((*self.WRITE[:2], "@0 close 0", "@0 rename s.%d old.%d", "barrier", "@1 close 0"), set="s.%r")
+        self.assertIn("s.0: renamed to ", done.stderr)
+        self.assertIn("before its set", done.stderr)
+
+    def test_a_member_that_is_closed_too_late(self):
+        done = self.plain(("open 0 s.%d wct", "write 0 9 1", "@1 close 0", "finalize", "@0 close 0"), finalize=False, set="s.%r")
+        self.assertIn("s.0: not closed before MPI_Finalize", done.stderr)
+
     def test_directories_of_their_own(self):
         self.quiet(self.plain(("mkdir p%d", "open 0 p%d/U wct", "write 0 70000 3", "close 0"), ranks=3, set="p%r/U"))
         self.assert_protected("p%r/U")
@@ -323,6 +332,16 @@ class PlainFiles(Plain):
             self.quiet(self.done)
             self.assert_protected("f")
             self.assertEqual(self.content("f"), content((1000, seed), (1000, 9)))
+
+    def test_a_program_that_writes_to_standard_output_after_closing_it(self):
+        for number in (0, 1):
+            self.alone("open 0 f wct", "write 0 3000000 1", "shut 0", "shut 1", "close 0", f"chatter {number} 3000")
+            self.assertEqual(self.content("f"), content((3000000, 1)))
+            self.assert_protected("f")
+            self.assertNotIn(b"progress", self.content(".LZY.f"))
+
+    def test_pointers_that_lead_nowhere(self):
+        self.quiet(self.alone("badpath"))
 
     def test_a_failed_duplicate_closes_nothing(self):
         with self.held(("open 0 f wct", "write 0 1000 1", "baddup2 0", "write 0 1000 2", "hold 1", "close 0"), ranks=1, **self.ON):
