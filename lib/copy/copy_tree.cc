@@ -14,6 +14,7 @@
 #include "base/node.h"
 #include "base/printable.h"
 #include "comm/records.h"
+#include "copy/plan_check.h"
 #include "copy/remote.h"
 #include "dataset/view.h"
 #include "names/lookup.h"
@@ -395,7 +396,7 @@ class TreeCopier {
       const std::size_t end = std::min(plan_.files.size(), first + slice);
       if (request_.dealt) request_.dealt(ShareOf(first, end));
       std::vector<std::pair<std::uint64_t, CopyReport>> mine;
-      LZY_RETURN_IF_ERROR(Agree(context_.comm, WithSources([&] { mine = CopyMine(first, end); })));
+      LZY_RETURN_IF_ERROR(Agree(context_.comm, WithSources(first, end, [&] { mine = CopyMine(first, end); })));
       LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context_.comm, mine));
       std::map<std::uint64_t, CopyReport> reports;
       for (const auto& theirs : all) reports.insert(theirs.begin(), theirs.end());
@@ -406,13 +407,18 @@ class TreeCopier {
     return Status::Ok();
   }
 
-  // Runs `work` with a request_ that opens sources on the ranks that see them. Collective if these are other ranks.
+  // Runs `work` with a request_ that opens sources of a slice on the ranks that see them. Collective if these are other ranks. A rank
+  // gives away only what the plan says.
   template <class Work>
-  Status WithSources(const Work& work) {
+  Status WithSources(std::size_t first, std::size_t end, const Work& work) {
     if (!plan_.sight.apart) return NoThrow(work);
+    std::set<std::string> given;
+    if (std::ranges::find(plan_.sight.sources, context_.comm.rank()) != plan_.sight.sources.end()) {
+      for (std::size_t i = first; i < end; ++i) given.insert(plan_.files[i].from);
+    }
     // A rank that only reads reports progress, too, because it may be rank 0.
     const auto progress = place_ ? nullptr : request_.progress;
-    const Status done = WithRemoteSources(context_, {.salvage = request_.salvage}, progress, [&](Caller& caller) {
+    const Status done = WithRemoteSources(context_, {.salvage = request_.salvage}, given, progress, [&](Caller& caller) {
       request_.open = [&](const std::string& from) {
         return OpenRemoteSource(caller, plan_.sight.sources, from, request_.wait);
       };
@@ -589,6 +595,7 @@ Result<CopyPlan> PlanTogether(Communicator& comm, FileSystem& fs, const std::vec
     return Status::Ok();
   }));
   LZY_RETURN_IF_ERROR(BroadcastRecord(comm, plan, sight.sources[0]));
+  LZY_RETURN_IF_ERROR(CheckPlan(plan, {sources, destination, resume, is_directory, sight}));
   return plan;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <limits>
 #include <list>
 #include <map>
 #include <mutex>
@@ -26,6 +27,8 @@ constexpr std::uint64_t kAhead = 4;
 constexpr std::size_t kMostKept = 16;
 // The answer that opens a file up to this size contains its bytes.
 constexpr std::uint64_t kWhole = 1u << 20;
+// No file system has larger files.
+constexpr std::uint64_t kMostSize = std::numeric_limits<std::int64_t>::max() - kRange;
 // From this size on, a file comes from all ranks that see it.
 constexpr std::uint64_t kFromAll = 16 * kRange;
 // The granularity of holes.
@@ -79,6 +82,12 @@ struct OpenFacts {
   LZY_FIELDS(status, handle, stat, commit, notes, acl, attributes, unsealed, unjudged, read, unchanged)
 };
 
+// The other rank may be on a machine that is hostile. It may answer with fewer bytes than were asked for.
+Status CheckAnswered(std::size_t bytes, std::uint64_t asked, const ReadFacts& facts, const std::string& path) {
+  if (!facts.status.ok() || bytes == (facts.is_hole ? 0 : asked)) return Status::Ok();
+  return {Code::kWriteFailed, fmt::format("{}: {} bytes came, where {} were expected", path, bytes, facts.is_hole ? 0 : asked)};
+}
+
 // Reads a range into the beginning of the answer. Returns the number of its bytes in the answer.
 std::uint64_t ReadRange(CopySource& source, std::uint64_t offset, std::uint64_t length, MutableByteSpan answer,
                         ReadFacts& facts) {
@@ -113,10 +122,11 @@ std::uint64_t ReadRange(CopySource& source, std::uint64_t offset, std::uint64_t 
 /// Answers calls about files that this rank sees. Thread-safe.
 class SourceServer {
  public:
-  /// Parameters as for LocalSource::Open. `progress` is called with the bytes that were read; may be empty. All references
-  /// must outlive the object.
-  SourceServer(FileSystem& fs, const Options& options, SourceRules rules, std::function<void(std::uint64_t bytes)> progress = {})
-      : fs_(fs), options_(options), rules_(rules), progress_(std::move(progress)) {}
+  /// Parameters as for LocalSource::Open. `given`: the paths that other ranks may open, because they may be on a hostile machine.
+  /// `progress` is called with the bytes that were read; may be empty. All references must outlive the object.
+  SourceServer(FileSystem& fs, const Options& options, SourceRules rules, const std::set<std::string>& given,
+               std::function<void(std::uint64_t bytes)> progress)
+      : fs_(fs), options_(options), rules_(rules), given_(given), progress_(std::move(progress)) {}
   /// The handler for RunWithCalls.
   CallHandler Handler(unsigned threads);
 
@@ -127,6 +137,7 @@ class SourceServer {
   FileSystem& fs_;
   const Options& options_;
   const SourceRules rules_;
+  const std::set<std::string>& given_;
   const std::function<void(std::uint64_t bytes)> progress_;
   std::mutex mutex_;  // for the fields below
   std::uint64_t last_handle_ = 0;
@@ -148,9 +159,13 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
   ReadFacts read;
   read.status = DecodeRecord(call, asked);
   if (!read.status.ok()) return PutAnswer(answer, 0, read);
+  Status refused;
+  if (!given_.contains(asked.path)) refused = {Code::kInvalidArgument, asked.path + ": is no part of this copy"};
   switch (asked.kind) {
     case Kind::kOpen: {
       OpenFacts facts;
+      facts.status = refused;
+      if (!refused.ok()) return PutAnswer(answer, 0, facts);
       auto opened = LocalSource::Open(fs_, options_, asked.path, rules_, {});
       facts.status = opened.status();
       if (!opened.ok()) return PutAnswer(answer, 0, facts);
@@ -194,7 +209,7 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
       return PutAnswer(answer, bytes, read);
     }
     case Kind::kCheck:
-      read.status = LocalSource::CheckUnchanged(fs_, asked.path, asked.stat);
+      read.status = refused.ok() ? LocalSource::CheckUnchanged(fs_, asked.path, asked.stat) : refused;
       return PutAnswer(answer, 0, read);
     case Kind::kClose: {
       const std::lock_guard lock(mutex_);
@@ -247,7 +262,11 @@ class RemoteSource final : public CopySource {
   Status Open(const std::vector<int>& holders) {
     auto first = std::make_shared<Range>();
     OpenFacts facts;
-    LZY_RETURN_IF_ERROR(OpenAt(holders[0], /*whole=*/true, *first, facts));
+    LZY_ASSIGN_OR_RETURN(const std::size_t came, OpenAt(holders[0], /*whole=*/true, *first, facts));
+    if (facts.stat.size > kMostSize || (facts.handle == 0 && facts.stat.size > kWhole)) {
+      return {Code::kWriteFailed, fmt::format("{}: its size of {} bytes cannot be right", path_, facts.stat.size)};
+    }
+    if (facts.handle == 0) LZY_RETURN_IF_ERROR(CheckAnswered(came, facts.stat.size, facts.read, path_));
     stat_ = facts.stat;
     notes_ = facts.notes;
     unsealed_ = facts.unsealed;
@@ -313,10 +332,11 @@ class RemoteSource final : public CopySource {
     return lzy::Ask(caller_, rank, call, path_, OnTheWay, {answer.data(), kRange + kMostFacts}, facts);
   }
 
-  Status OpenAt(int rank, bool whole, Range& range, OpenFacts& facts) {
-    LZY_RETURN_IF_ERROR(
-        Ask(rank, {.kind = Kind::kOpen, .path = path_, .whole = whole}, range.answer, facts).status());
-    return facts.status;
+  // Returns the number of bytes of the file in the answer.
+  Result<std::size_t> OpenAt(int rank, bool whole, Range& range, OpenFacts& facts) {
+    LZY_ASSIGN_OR_RETURN(const std::size_t came, Ask(rank, {.kind = Kind::kOpen, .path = path_, .whole = whole}, range.answer, facts));
+    LZY_RETURN_IF_ERROR(facts.status);
+    return came;
   }
 
   // Ranks that see another file, or none, are not used.
@@ -407,7 +427,12 @@ class RemoteSource final : public CopySource {
 
   void Come(const std::shared_ptr<Range>& range, const Result<std::size_t>& length) {
     Status status = length.ok() ? Status::Ok() : OnTheWay(length.status(), path_);
-    if (length.ok()) status = NoThrow([&] { return GetAnswer(ByteSpan(range->answer.data(), *length), range->facts).status(); });
+    if (length.ok()) {
+      status = NoThrow([&]() -> Status {
+        LZY_ASSIGN_OR_RETURN(const std::size_t came, GetAnswer(ByteSpan(range->answer.data(), *length), range->facts));
+        return CheckAnswered(came, range->length, range->facts, path_);
+      });
+    }
     const std::lock_guard lock(mutex_);
     range->status = status.ok() ? range->facts.status : status;
     range->come = true;
@@ -434,18 +459,19 @@ class RemoteSource final : public CopySource {
       const std::lock_guard opening(opening_);
       if (handles_.empty()) {
         OpenFacts facts;
-        LZY_RETURN_IF_ERROR(OpenAt(holder_, /*whole=*/false, range, facts));
+        LZY_RETURN_IF_ERROR(OpenAt(holder_, /*whole=*/false, range, facts).status());
         handles_.emplace_back(holder_, facts.handle);
       }
       from = handles_[0];
     }
     const SourceCall call{.kind = Kind::kRead, .handle = from.second, .offset = offset, .length = to.size()};
-    LZY_RETURN_IF_ERROR(Ask(from.first, call, range.answer, range.facts).status());
+    LZY_ASSIGN_OR_RETURN(const std::size_t came, Ask(from.first, call, range.answer, range.facts));
     {
       const std::lock_guard lock(mutex_);
       Note(range);
     }
     LZY_RETURN_IF_ERROR(range.facts.status);
+    LZY_RETURN_IF_ERROR(CheckAnswered(came, to.size(), range.facts, path_));
     if (range.facts.is_hole) {
       std::ranges::fill(to, std::uint8_t{0});
     } else {
@@ -481,9 +507,9 @@ Result<std::unique_ptr<CopySource>> OpenRemoteSource(Caller& caller, const std::
   return std::unique_ptr<CopySource>(std::move(source));
 }
 
-Status WithRemoteSources(const Context& context, SourceRules rules, std::function<void(std::uint64_t bytes)> progress,
-                         const std::function<void(Caller&)>& work) {
-  SourceServer server(context.fs, context.options, rules, std::move(progress));
+Status WithRemoteSources(const Context& context, SourceRules rules, const std::set<std::string>& given,
+                         std::function<void(std::uint64_t bytes)> progress, const std::function<void(Caller&)>& work) {
+  SourceServer server(context.fs, context.options, rules, given, std::move(progress));
   return context.comm.RunWithCalls(server.Handler(ThreadsFor(context)), work);
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,9 @@ Result<std::unique_ptr<CopySource>> OpenRemoteSource(Caller& caller, const std::
                                                      const std::string& path, CopySource::Wait wait);
 
 /// Runs `work`, which may open remote sources with the Caller. Meanwhile this rank answers other ranks that open files which
-/// it sees; it opens them with LocalSource::Open, `rules` and context.options. `progress` is called with the bytes that
+/// it sees, and are in `given`; it opens them with LocalSource::Open, `rules` and context.options. `progress` is called with the bytes that
 /// were read for others; may be empty. Collective over context.comm. Returns the status of RunWithCalls.
-Status WithRemoteSources(const Context& context, SourceRules rules, std::function<void(std::uint64_t bytes)> progress,
-                         const std::function<void(Caller&)>& work);
+Status WithRemoteSources(const Context& context, SourceRules rules, const std::set<std::string>& given,
+                         std::function<void(std::uint64_t bytes)> progress, const std::function<void(Caller&)>& work);
 
 }  // namespace lzy

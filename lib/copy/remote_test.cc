@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "comm/records.h"
@@ -186,6 +187,106 @@ TEST_F(RemoteTest, ComesFromAllThatSeeIt) {
   EXPECT_EQ(sight_.sources, (std::vector<int>{0, 2}));
   EXPECT_OK(reports.at("f").status);
   EXPECT_EQ(ReadFile(scratch_ / "d/s/f"), bytes);
+}
+
+/// Shortens each answer with bytes of a file, as a hostile host may do.
+class Shortening final : public Caller {
+ public:
+  explicit Shortening(Caller& caller) : caller_(caller) {}
+  void Begin(int rank, std::vector<std::uint8_t> call, MutableByteSpan answer, Done done) override {
+    caller_.Begin(rank, std::move(call), answer, [answer, done](const Result<std::size_t>& length) {
+      constexpr std::size_t kCut = 20'000;
+      if (!length.ok() || *length <= kCut) return done(length);
+      std::copy(answer.begin() + kCut, answer.begin() + static_cast<std::ptrdiff_t>(*length), answer.begin());
+      done(*length - kCut);
+    });
+  }
+
+ private:
+  Caller& caller_;
+};
+
+// What lies in memory behind a short answer is no content of the file.
+TEST_F(RemoteTest, AShortAnswerIsAnError) {
+  for (const std::size_t size : {std::size_t{50'000}, std::size_t{5'000'000}}) {
+    const std::string path = scratch_ / "s/f";
+    WriteFile(path, RandomBytes(rng_, size));
+    OnRanks({{"s"}, {"d"}}, [&](Communicator& comm, FileSystem& fs) {
+      const Context context{fs, comm, options_};
+      EXPECT_OK(WithRemoteSources(context, {}, {path}, {}, [&](Caller& caller) {
+        if (comm.rank() != 0) return;
+        Shortening shortening(caller);
+        const auto source = OpenRemoteSource(shortening, {1}, path, {});
+        Bytes bytes(size);
+        EXPECT_CODE(source.ok() ? (*source)->Read(0, bytes) : source.status(), Code::kWriteFailed);
+      }));
+    });
+  }
+}
+
+// Rank 1 is hostile: it wants to read a file of rank 0 that is no part of the copy.
+TEST_F(RemoteTest, GivesAwayWhatIsCopiedOnly) {
+  WriteFile(scratch_ / "d/secret", RandomBytes(rng_, 100));
+  std::filesystem::create_directories(scratch_ / "theirs");
+  OnRanks({{}, {}}, [&](Communicator& comm, FileSystem& fs) {
+    CopyPlan plan;
+    const FileStat stat = *fs.Stat(scratch_ / "d/secret", true);
+    plan.files.push_back({scratch_ / "s/f", scratch_ / "d/f", stat});
+    plan.sight = {{0}, {1}, true};
+    if (comm.rank() == 1) {
+      plan.files.push_back({scratch_ / "d/secret", scratch_ / "theirs/got", stat});
+      plan.sight = {{0, 1}, {0}, true};
+    }
+    (void)CopyAll({fs, comm, options_}, plan, request_, [](const CopyReport&) {});
+  });
+  EXPECT_FALSE(Exists(scratch_ / "theirs/got"));
+}
+
+// Rank 1 is hostile: it plans more than a copy of s/f.
+TEST_F(RemoteTest, WritesOnlyWhatWasNamed) {
+  WriteFile(scratch_ / "s/f", RandomBytes(rng_, 100));
+  const std::string from = scratch_ / "s/f", to = (scratch_ / "d") + "/";
+  const auto plan_with = [&](const std::function<void(CopyPlan&)>& change) {
+    Status said;
+    OnRanks({{"s"}, {"d"}}, [&](Communicator& comm, FileSystem& fs) {
+      if (comm.rank() == 0) {
+        said = PlanTogether(comm, fs, {from}, to, false, false).status();
+        return;
+      }
+      const auto sight = LookAround(comm, fs, {from}, to, false);
+      ASSERT_OK(sight);
+      bool is_directory = false;
+      EXPECT_OK(BroadcastRecord(comm, is_directory, 0));
+      auto plan = PlanCopy(fs, {from}, to, false, is_directory);
+      EXPECT_OK(Agree(comm, plan.status()));
+      plan->sight = *sight;
+      change(*plan);
+      EXPECT_OK(BroadcastRecord(comm, *plan, 1));
+    });
+    return said;
+  };
+  const std::string d = scratch_ / "d";
+  const auto entry = [&](const std::string& name) { return CopyPlan::Entry{from, name, {}}; };
+  EXPECT_OK(plan_with([](CopyPlan&) {}));
+  for (const std::string& name : {d + "/.bashrc", d, d + "/../x", d + "/f/../../x", std::string("/tmp/x"), d + "/f"}) {
+    EXPECT_CODE(plan_with([&](CopyPlan& plan) { plan.files.push_back(entry(name)); }), Code::kWriteFailed) << name;
+    EXPECT_CODE(plan_with([&](CopyPlan& plan) { plan.links.push_back(entry(name)); }), Code::kWriteFailed) << name;
+    EXPECT_CODE(plan_with([&](CopyPlan& plan) { plan.directories.push_back(entry(name)); }), Code::kWriteFailed) << name;
+    EXPECT_CODE(plan_with([&](CopyPlan& plan) { plan.further_names.push_back({plan.files[0].to, name, {}}); }), Code::kWriteFailed) << name;
+  }
+  // d/f may be a link from an earlier copy, so nothing goes below it unless it is a directory of the plan.
+  const auto below = [&](const std::string& name) {
+    return plan_with([&](CopyPlan& plan) {
+      plan.directories.push_back(entry(plan.files[0].to));
+      plan.files[0].to += "/" + name;
+    });
+  };
+  EXPECT_OK(below("x"));
+  for (const char* const name : {"..", ".", "x/y", ".LZY.x", ""}) EXPECT_CODE(below(name), Code::kWriteFailed) << name;
+  const auto name_of_another = [](CopyPlan& plan) { plan.further_names.push_back({"/etc/passwd", plan.files[0].to + "2", {}}); };
+  EXPECT_CODE(plan_with(name_of_another), Code::kWriteFailed);
+  EXPECT_CODE(plan_with([](CopyPlan& plan) { plan.destination = "/"; }), Code::kWriteFailed);
+  EXPECT_CODE(plan_with([](CopyPlan& plan) { plan.sight = {{0}, {0}, false}; }), Code::kWriteFailed);
 }
 
 TEST_F(RemoteTest, TellsDamageThatCannotBeHealed) {

@@ -105,6 +105,9 @@ class SetCopier {
       reach.push_back(at->second);
     }
     LZY_ASSIGN_OR_RETURN(const auto reached, AllGatherRecords(comm_, reach));
+    for (const auto& theirs : reached) {
+      if (theirs.size() != holders.size()) return {Code::kInternal, fmt::format("{}: another rank does not answer what was asked", to_)};
+    }
     std::size_t index = 0;
     for (const auto& [member, ranks] : holders) {
       std::vector<int> see, both, could;
@@ -230,7 +233,8 @@ class SetCopier {
     };
     if (apart_) {
       LZY_RETURN_IF_ERROR(
-          Agree(comm_, WithRemoteSources(context_, {request_.salvage, !rules_.empty()}, {}, [&](Caller& caller) { copy(&caller); })));
+          Agree(comm_, WithRemoteSources(context_, {request_.salvage, !rules_.empty()}, Given(), {},
+                                         [&](Caller& caller) { copy(&caller); })));
     } else {
       LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { copy(nullptr); }));
     }
@@ -245,6 +249,25 @@ class SetCopier {
     }
     LZY_ASSIGN_OR_RETURN(const std::uint64_t stopped, comm_.AllReduceMax(context_.stop && context_.stop()));
     return stopped == 0 ? Status::Ok() : Status(Code::kInterrupted, "interrupted");
+  }
+
+  // The files that other ranks may read here. What the set is was agreed with them, but they may be on a hostile machine. So only
+  // files count that the pattern of the user leads to.
+  std::set<std::string> Given() const {
+    std::set<std::string> given;
+    if (!MayHave(context_.fs, from_)) return given;
+    std::set<std::pair<std::uint64_t, std::uint64_t>> named;  // file system and inode
+    for (const auto& [rank, path] : source_.members) {
+      const auto stat = context_.fs.Stat(ExpandPattern(from_, rank));
+      if (stat.ok()) named.emplace(stat->file_system, stat->inode);
+    }
+    for (const auto& [rank, member] : source_.members) {
+      for (const std::string& path : {member, ExpandPattern(source_.path, rank)}) {
+        const auto stat = context_.fs.Stat(path);
+        if (stat.ok() && named.contains({stat->file_system, stat->inode})) given.insert(path);
+      }
+    }
+    return given;
   }
 
   // True if HasSuspects compares the member with what the set records, or its own sidecar is of the last commit.

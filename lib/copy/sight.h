@@ -19,6 +19,7 @@ struct CopySight {
   std::vector<int> targets;  ///< ranks that see the same destination; they copy, and the first one makes directories
   std::vector<int> sources;  ///< ranks that see the same sources; the first one plans
   bool apart = false;        ///< no rank sees both: targets read through sources
+  bool operator==(const CopySight&) const = default;
   LZY_FIELDS(targets, sources, apart)
 };
 

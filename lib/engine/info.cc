@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <optional>
 #include <span>
 #include <vector>
@@ -128,10 +129,13 @@ void JudgeCuts(DatasetKind kind, const Ensemble& ensemble, Signs& signs, Dataset
     for (Damage& d : report.damage) d.beyond_repair = d.beyond_repair || (kind == DatasetKind::kShared && d.part == DamagePart::kData);
     return;
   }
-  const auto is_cut = [&](const std::string& path) {
-    return std::ranges::any_of(ensemble.files, [&](const FileView& file) { return file.path == path && IsCut(file); });
-  };
-  std::erase_if(report.damage, [&](const Damage& d) { return d.part == DamagePart::kData && d.cause == DamageCause::kMissing && is_cut(d.path); });
+  std::set<std::string> cut;
+  for (const FileView& file : ensemble.files) {
+    if (IsCut(file)) cut.insert(file.path);
+  }
+  std::erase_if(report.damage, [&](const Damage& d) {
+    return d.part == DamagePart::kData && d.cause == DamageCause::kMissing && cut.contains(d.path);
+  });
   const std::vector<LostBlock> lost = LostBlocks(ensemble, *missing);
   ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
     const auto row = std::span(lost).subspan(begin, end - begin);

@@ -16,9 +16,8 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 1 + 1 + 3 * 8 + 3 * 8 + 4 + 16;
 constexpr std::size_t kCopyBytes = kHeaderBytes + 8;  // with its check
-// A message of one call (plan of a copy, report of many files) may be large, but not endless.
+// The messages that are on their way (plan of a copy, report of many files) may be large, but not endless.
 constexpr std::uint64_t kMostBytes = 16ull << 30;
-constexpr auto kPatience = std::chrono::seconds(20);
 
 std::uint64_t CheckOf(ByteSpan header) {
   const Hash hash = HashBytes(HashTag::kTransferMessage, 0, header);
@@ -88,14 +87,21 @@ Channel::~Channel() {
     streams.swap(streams_);
   }
   changed_.notify_all();
-  // After a failure, nobody waits for the other end. Otherwise the write end goes first: then the other end ends, and with it the
-  // read end here.
-  for (Stream& stream : streams) {
-    if (!status_.ok()) (void)shutdown(stream.in.get(), SHUT_RDWR), (void)shutdown(stream.out.get(), SHUT_RDWR);
+  // The write end goes first: then the other end ends, and with it the read end here. An end that hangs, or a failure, must not hold up
+  // this process.
+  const auto wait = [&](const unsigned& running) {
+    std::unique_lock lock(mutex_);
+    return status_.ok() && changed_.wait_for(lock, kPatience, [&] { return running == 0; });
+  };
+  if (!wait(writers_)) {
+    for (Stream& stream : streams) (void)shutdown(stream.in.get(), SHUT_RDWR), (void)shutdown(stream.out.get(), SHUT_RDWR);
   }
   for (Stream& stream : streams) {
     stream.writer.join();
     stream.out = Descriptor();
+  }
+  if (!wait(readers_)) {
+    for (Stream& stream : streams) (void)shutdown(stream.in.get(), SHUT_RDWR);
   }
   for (Stream& stream : streams) stream.reader.join();
 }
@@ -111,14 +117,19 @@ Status Channel::Add(Descriptor in, Descriptor out, std::function<std::string()> 
     stream.why_ended = std::move(why_ended);
     stream.begin = begin;
     stream.begun = begin != Begin::kWait;
+    // The mutex is held, so no thread ends before it counts.
     stream.reader = StartThread([this, &stream] {
       const Status done = NoThrow([&] { return ReadAll(stream); });
       if (!done.ok()) Fail(done);
+      Leave(readers_);
     });
+    ++readers_;
     stream.writer = StartThread([this, &stream] {
       const Status done = NoThrow([&] { return WriteAll(stream); });
       if (!done.ok()) Fail(done);
+      Leave(writers_);
     });
+    ++writers_;
   });
 }
 
@@ -146,18 +157,38 @@ void Channel::Enqueue(std::unique_lock<std::mutex> lock, const MessageLabel& lab
   changed_.notify_all();
 }
 
-void Channel::Close() {
+void Channel::Close(std::chrono::milliseconds patience) {
+  if (!EndInOrder(patience)) GiveUp("did not answer at the end of the work");
+}
+
+// False if the other end does not take part in time.
+bool Channel::EndInOrder(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
-  if (streams_.empty()) return;
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  changed_.wait_until(lock, end, [&] { return !status_.ok() || outgoing_.empty(); });
-  if (!status_.ok()) return;
+  if (streams_.empty() || !status_.ok()) return true;
+  const auto end = std::chrono::steady_clock::now() + patience;
+  if (!changed_.wait_until(lock, end, [&] { return !status_.ok() || outgoing_.empty(); })) return false;
+  if (!status_.ok()) return true;
   closing_ = true;
   queue_.push_back({{Type::kEnd, {}, 0, 0, 0, 0, {}}, nullptr, {}});
   changed_.notify_all();
-  changed_.wait_until(lock, end, [&] {
+  return changed_.wait_until(lock, end, [&] {
     return !status_.ok() || ended_ == streams_.size() || (other_closed_ && queue_.empty() && writing_ == 0);
   });
+}
+
+void Channel::GiveUp(const std::string& why) { Fail({Code::kIo, fmt::format("{}: {}", peer_, why)}); }
+
+std::chrono::steady_clock::time_point Channel::last_heard() const {
+  const std::lock_guard lock(mutex_);
+  return last_heard_;
+}
+
+void Channel::Leave(unsigned& threads) {
+  {
+    const std::lock_guard lock(mutex_);
+    --threads;
+  }
+  changed_.notify_all();
 }
 
 Status Channel::status() const {
@@ -267,6 +298,10 @@ Status Channel::ReadOne(Stream& stream, bool& ended) {
 }
 
 Status Channel::TakePiece(Stream& stream, const Header& header) {
+  {
+    const std::lock_guard lock(mutex_);
+    last_heard_ = std::chrono::steady_clock::now();
+  }
   if (header.type == Type::kBegin) {
     const std::lock_guard lock(mutex_);
     stream.begun = true;
@@ -289,36 +324,53 @@ Status Channel::TakePiece(Stream& stream, const Header& header) {
     SendAgain(header);
     return status();
   }
-  const std::uint64_t begin = header.piece * kPiece;
-  if (header.total > kMostBytes || header.piece >= PiecesOf(header.total) || header.length != std::min(kPiece, header.total - begin)) {
-    return {Code::kInternal, fmt::format("{}: sent a malformed message", peer_)};
-  }
-  std::shared_ptr<AlignedBuffer> buffer;
-  {
-    const std::lock_guard lock(mutex_);
-    Incoming& incoming = incoming_[header.message];
-    if (incoming.buffer == nullptr) {
-      incoming.buffer = std::make_shared<AlignedBuffer>(std::max<std::uint64_t>(1, header.total));
-      incoming.missing = PiecesOf(header.total);
-    }
-    buffer = incoming.buffer;
-  }
-  const MutableByteSpan to(buffer->data() + begin, header.length);
+  const std::shared_ptr<AlignedBuffer> buffer = BeginPiece(header);
+  if (buffer == nullptr) return {Code::kInternal, fmt::format("{}: sent a malformed message", peer_)};
+  const MutableByteSpan to(buffer->data() + header.piece * kPiece, header.length);
   if (ReadFully(stream.in.get(), to.data(), to.size()) != static_cast<ssize_t>(to.size())) {
     return Ended(stream);
   }
   if (header.length > 0 && HashOf(header.message, header.piece, to) != header.hash) {
+    {
+      const std::lock_guard lock(mutex_);
+      incoming_.at(header.message).taken[header.piece] = false;
+    }
     Answer(Type::kDamaged, header);
     return Status::Ok();
   }
   {
     const std::lock_guard lock(mutex_);
-    if (--incoming_[header.message].missing > 0) return Status::Ok();
-    incoming_.erase(header.message);
+    const auto incoming = incoming_.find(header.message);
+    if (--incoming->second.missing > 0) return Status::Ok();
+    expected_ -= incoming->second.total;
+    incoming_.erase(incoming);
   }
   Answer(Type::kHas, header);
-  receive_({header.label, std::move(buffer), header.total});
+  receive_({header.label, buffer, header.total});
   return Status::Ok();
+}
+
+// Where the piece belongs. nullptr: it does not fit to what came before. The other end may be hostile, so nothing that it says of a
+// message is believed: all pieces must name one size, and each comes once.
+std::shared_ptr<AlignedBuffer> Channel::BeginPiece(const Header& header) {
+  if (header.total > kMostBytes || header.piece >= PiecesOf(header.total) ||
+      header.length != std::min(kPiece, header.total - header.piece * kPiece)) {
+    return nullptr;
+  }
+  const std::lock_guard lock(mutex_);
+  auto at = incoming_.find(header.message);
+  if (at == incoming_.end()) {
+    if (header.total > kMostBytes - expected_) return nullptr;
+    const std::uint64_t pieces = PiecesOf(header.total);
+    auto buffer = std::make_shared<AlignedBuffer>(std::max<std::uint64_t>(1, header.total));
+    Incoming fresh{std::move(buffer), header.total, std::vector<bool>(pieces), pieces};
+    at = incoming_.emplace(header.message, std::move(fresh)).first;
+    expected_ += header.total;
+  }
+  Incoming& incoming = at->second;
+  if (incoming.total != header.total || incoming.taken[header.piece]) return nullptr;
+  incoming.taken[header.piece] = true;
+  return incoming.buffer;
 }
 
 // Answers are sent before everything else that waits.

@@ -8,6 +8,7 @@
 // or a stream ends, the channel has failed, and stays so.
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -50,6 +51,8 @@ class Channel {
   static constexpr std::uint64_t kPiece = 256u << 10;
   /// Send waits while more bytes than this have not been written to a stream yet.
   static constexpr std::uint64_t kMostQueued = 8u << 20;
+  /// How long an end that does not answer is waited for when the work is over.
+  static constexpr std::chrono::seconds kPatience{20};
   /// How often a piece is sent again.
   static constexpr unsigned kTries = 20;
 
@@ -74,9 +77,13 @@ class Channel {
   void Send(const MessageLabel& label, std::shared_ptr<const void> owner, ByteSpan bytes);
   /// The same for a short message, without waiting, so any thread may call it.
   void Send(const MessageLabel& label, std::vector<std::uint8_t> bytes);
-  /// Waits until the other end has all messages and has called Close, too, or has ended, at most for some seconds. Then the end of a
-  /// stream is no failure.
-  void Close();
+  /// Waits until the other end has all messages and has called Close, too, or has ended. Then the end of a stream is no failure. If that
+  /// takes more than `patience`, the channel fails.
+  void Close(std::chrono::milliseconds patience = kPatience);
+  /// The channel fails: "PEER: why".
+  void GiveUp(const std::string& why);
+  /// When something last came from the other end.
+  std::chrono::steady_clock::time_point last_heard() const;
 
   /// Not ok: the channel has failed.
   Status status() const;
@@ -106,6 +113,8 @@ class Channel {
   };
   struct Incoming {
     std::shared_ptr<AlignedBuffer> buffer;
+    std::uint64_t total = 0;    // bytes
+    std::vector<bool> taken;    // by piece: it came, or is being read
     std::uint64_t missing = 0;  // pieces
   };
   struct Job {
@@ -126,11 +135,14 @@ class Channel {
   Status ReadOne(Stream& stream, bool& ended);
   Status Ended(const Stream& stream) const;
   Status TakePiece(Stream& stream, const Header& header);
+  std::shared_ptr<AlignedBuffer> BeginPiece(const Header& header);
   Status WriteAll(Stream& stream);
   static bool Write(Stream& stream, const Header& header, ByteSpan bytes);
   void SendAgain(const Header& asked);
   void Answer(Type type, const Header& header);
   void Fail(const Status& failure);
+  bool EndInOrder(std::chrono::milliseconds patience);
+  void Leave(unsigned& threads);
 
   const std::string peer_;
   const std::function<void(ChannelMessage)> receive_;
@@ -144,12 +156,15 @@ class Channel {
   unsigned writing_ = 0;      // jobs that are being written
   std::map<std::uint64_t, Outgoing> outgoing_;
   std::map<std::uint64_t, Incoming> incoming_;
+  std::uint64_t expected_ = 0;  // bytes of the messages in incoming_
   std::uint64_t last_message_ = 0;
   std::uint64_t sent_again_ = 0, damaged_ = 0;
   bool stopping_ = false;     // the threads shall end
   bool closing_ = false;      // this end has called Close
   bool other_closed_ = false;
   std::size_t ended_ = 0;     // streams, of the other end
+  unsigned readers_ = 0, writers_ = 0;  // threads that run
+  std::chrono::steady_clock::time_point last_heard_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace lzy

@@ -11,8 +11,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 
 #include "base/node.h"
 #include "base/printable.h"
@@ -25,6 +27,8 @@ namespace {
 constexpr char kJoined[] = "LZYJOIN1";
 constexpr std::size_t kJoinedBytes = 8;
 constexpr int kJoinMs = 30'000;
+// How long a host may be silent after the user has stopped the work.
+constexpr std::chrono::seconds kMostSilence{10};
 
 // An address without a file, which goes with the process. Only processes of the same user are listened to.
 std::pair<sockaddr_un, socklen_t> AddressOf(const std::string& name) {
@@ -108,7 +112,7 @@ std::string NodeName() { return SelfCommunicator()->ProcessorName(); }
 Result<std::unique_ptr<NearEnd>> NearEnd::Start(Request request) {
   auto end = std::unique_ptr<NearEnd>(new NearEnd(std::move(request)));
   const Request& wanted = end->request_;
-  auto child = ChildProcess::Start(wanted.command);
+  auto child = ChildProcess::Start(wanted.command, ChildProcess::WhenThisEnds::kEnd);
   if (child.status().code() == Code::kNotFound) return Status(Code::kInvalidArgument, child.status().message());
   LZY_RETURN_IF_ERROR(child.status());
   LZY_ASSIGN_OR_RETURN(end->other_, end->Greet(**child, wanted.assignment));
@@ -116,7 +120,22 @@ Result<std::unique_ptr<NearEnd>> NearEnd::Start(Request request) {
   ChildProcess* const first = child->get();
   end->children_.push_back(std::move(*child));
   LZY_RETURN_IF_ERROR(end->channel().Add(std::move(first->output), std::move(first->input), [first] { return first->HowItEnded(); }));
+  // Without it, a host that hangs can be left only by ending this process.
+  if (wanted.signal) (void)NoThrow([&] { end->watching_ = StartThread([raw = end.get()] { (void)NoThrow([&] { raw->Watch(); }); }); });
   return end;
+}
+
+// A host may hang, or be gone, while all threads of this process wait for it. Ctrl-C then ends the connection.
+void NearEnd::Watch() {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> stopped;
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, std::chrono::milliseconds(200), [&] { return ending_; })) {
+    if (!stopped && request_.signal() != 0) stopped = Clock::now();
+    if (!stopped || Clock::now() - std::max(*stopped, channel().last_heard()) < kMostSilence) continue;
+    lock.unlock();
+    return channel().GiveUp(fmt::format("did not answer for {} seconds after the work was stopped", kMostSilence.count()));
+  }
 }
 
 NearEnd::~NearEnd() {
@@ -132,6 +151,8 @@ NearEnd::~NearEnd() {
       child->Stop();
     }
   }
+  changed_.notify_all();
+  if (watching_.joinable()) watching_.join();
   if (starting_.joinable()) starting_.join();
   link_.reset();
 }
@@ -160,7 +181,7 @@ Status NearEnd::NoAnswer(ChildProcess& child, const Status& failure) const {
                                    "print nothing if there is no terminal",
                                    host, request_.tool, failure.message(), host)};
   }
-  child.input = Descriptor();
+  child.EndInput();
   const int code = child.Wait(2);
   constexpr int kNotExecutable = 126, kNotFound = 127, kSshFailed = 255, kUsage = 3;
   if (code == kNotFound || code == kNotExecutable) {

@@ -6,9 +6,11 @@
 // standard input and output over to the first one.
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -55,14 +57,16 @@ class NearEnd {
   Result<Hello> Greet(ChildProcess& child, const Assignment& assignment);
   Status NoAnswer(ChildProcess& child, const Status& failure) const;
   bool AddStream();
+  void Watch();
 
   const Request request_;
   Hello other_;
   std::list<std::unique_ptr<ChildProcess>> children_;
   std::mutex mutex_;  // for children_
+  std::condition_variable changed_;
   bool ending_ = false;
   std::unique_ptr<Link> link_;
-  std::thread starting_;
+  std::thread starting_, watching_;
 };
 
 /// The other end: rank 1.

@@ -23,12 +23,21 @@ std::uint64_t CheckOfRecord(ByteSpan record) {
   return LoadLe<std::uint64_t>(hash.bytes.data());
 }
 
+// True if `error` of `fd` passes: after that, the call is made again. ssh may have made a shared descriptor non-blocking.
+bool Passes(int fd, short events, int error) {
+  if (error == EAGAIN) {
+    pollfd ready{fd, events, 0};
+    (void)poll(&ready, 1, -1);
+  }
+  return error == EAGAIN || error == EINTR;
+}
+
 // The number of bytes that came before the end of the stream.
 std::size_t ReadUpTo(int fd, std::uint8_t* to, std::size_t size) {
   std::size_t done = 0;
   while (done < size) {
     const ssize_t got = read(fd, to + done, size - done);
-    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && Passes(fd, POLLIN, errno)) continue;
     if (got <= 0) break;
     done += static_cast<std::size_t>(got);
   }
@@ -56,7 +65,7 @@ Status SendFirst(int fd, const std::vector<std::uint8_t>& record) {
   StoreLe(bytes.data() + kMagicBytes + 4 + record.size(), CheckOfRecord(record));
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t written = write(fd, bytes.data() + done, bytes.size() - done);
-    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && Passes(fd, POLLOUT, errno)) continue;
     if (written < 0) return {Code::kIo, std::strerror(errno)};
     done += static_cast<std::size_t>(written);
   }

@@ -12,6 +12,7 @@
 #include "link/far_end.h"
 #include "link/host_files.h"
 #include "link/link_communicator.h"
+#include "merkle/hash.h"
 #include "status_matchers.h"
 
 namespace lzy {
@@ -262,6 +263,78 @@ TEST_F(LinkTest, ASignalIsPassedOn) {
   EXPECT_OK(links_[0]->communicator().Barrier());
   other.join();
   EXPECT_EQ(got_[1], 2);
+}
+
+/// One channel, and an end that writes pieces to it that no channel writes.
+class HostileTest : public ::testing::Test {
+ protected:
+  HostileTest() {
+    auto to = Pair(), back = Pair();
+    EXPECT_OK(channel_.Add(std::move(to[0]), std::move(back[1]), {}));
+    out_ = std::move(to[1]);
+    in_ = std::move(back[0]);
+  }
+  void Send(std::uint64_t message, std::uint64_t total, std::uint64_t piece, const Bytes& bytes) {
+    ByteWriter header;
+    header.Put(std::uint8_t{0});
+    header.Put(std::uint8_t{0});
+    for (const std::uint64_t number : {std::uint64_t{0}, std::uint64_t{0}, std::uint64_t{0}, message, total, piece}) header.Put(number);
+    header.Put(static_cast<std::uint32_t>(bytes.size()));
+    Bytes sent = header.bytes();
+    const Hash hash = HashBytes(HashTag::kTransferLeaf, (message << 24 ^ piece) & ((1ull << 56) - 1), bytes);
+    sent.insert(sent.end(), hash.bytes.begin(), hash.bytes.end());
+    const Hash check = HashBytes(HashTag::kTransferMessage, 0, sent);
+    sent.insert(sent.end(), check.bytes.begin(), check.bytes.begin() + 8);
+    const Bytes once = sent;
+    sent.insert(sent.end(), once.begin(), once.end());
+    sent.insert(sent.end(), bytes.begin(), bytes.end());
+    (void)send(out_.get(), sent.data(), sent.size(), MSG_NOSIGNAL);
+  }
+  void ExpectRefused() {
+    for (int i = 0; i < 500 && channel_.status().ok(); ++i) usleep(10'000);
+    EXPECT_EQ(channel_.status().message(), "peer: sent a malformed message");
+  }
+  Descriptor in_, out_;
+  std::atomic<int> received_ = 0;
+  Channel channel_{"peer", [this](const ChannelMessage&) { ++received_; }, [] {}};  // ends first
+};
+
+TEST_F(HostileTest, ItsPiecesArriveAsOneMessage) {
+  Send(1, Channel::kPiece + 5, 1, RandomBytes(5));
+  Send(1, Channel::kPiece + 5, 0, RandomBytes(Channel::kPiece));
+  for (int i = 0; i < 500 && received_ == 0; ++i) usleep(10'000);
+  EXPECT_EQ(received_, 1);
+  EXPECT_OK(channel_.status());
+  out_ = Descriptor();
+}
+
+// The first piece decides how large the buffer is.
+TEST_F(HostileTest, PiecesOfAnotherSizeAreRefused) {
+  Send(1, Channel::kPiece + 5, 1, RandomBytes(5));
+  Send(1, 900 * Channel::kPiece + 5, 900, RandomBytes(5));
+  ExpectRefused();
+}
+
+TEST_F(HostileTest, APieceComesOnce) {
+  Send(1, Channel::kPiece + 5, 1, RandomBytes(5));
+  Send(1, Channel::kPiece + 5, 1, RandomBytes(5));
+  ExpectRefused();
+  EXPECT_EQ(received_, 0) << "the second half never came";
+}
+
+TEST_F(HostileTest, MessagesTogetherHaveALimit) {
+  Send(1, (12ull << 30) + 5, (12ull << 30) / Channel::kPiece, RandomBytes(5));
+  Send(2, (12ull << 30) + 5, (12ull << 30) / Channel::kPiece, RandomBytes(5));
+  for (int i = 0; i < 500 && channel_.status().ok(); ++i) usleep(10'000);
+  EXPECT_FALSE(channel_.status().ok());
+}
+
+// It holds the stream, and neither answers nor reads.
+TEST_F(HostileTest, AnEndThatHangsHoldsUpNothing) {
+  auto bytes = std::make_shared<Bytes>(RandomBytes(4 << 20));
+  channel_.Send({}, bytes, *bytes);
+  channel_.Close(std::chrono::milliseconds(50));
+  EXPECT_EQ(channel_.status().message(), "peer: did not answer at the end of the work");
 }
 
 // ----------------------------------------------------------------------------------------------------- handshake

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,7 +32,7 @@ Result<std::array<Descriptor, 2>> MakePair() {
 }
 
 // In the new process: becomes the command. Only calls that are safe after fork() in a process with threads.
-[[noreturn]] void Become(char* const* words, int input, int output, int failure) {
+[[noreturn]] void Become(char* const* words, int input, int output, int failure, pid_t parent) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -39,6 +40,8 @@ Result<std::array<Descriptor, 2>> MakePair() {
   signal(SIGQUIT, SIG_IGN);
   signal(SIGTERM, SIG_DFL);
   signal(SIGPIPE, SIG_DFL);
+  // Ctrl-C ends the parent while it waits for a password, say, and this process ignores it.
+  if (parent > 0 && (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent)) _exit(127);
   if (dup2(input, STDIN_FILENO) >= 0 && dup2(output, STDOUT_FILENO) >= 0) execvp(words[0], words);
   const int error = errno;
   (void)!write(failure, &error, sizeof error);
@@ -47,7 +50,7 @@ Result<std::array<Descriptor, 2>> MakePair() {
 
 }  // namespace
 
-Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std::string>& words) {
+Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std::string>& words, WhenThisEnds then) {
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -56,9 +59,10 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std:
   LZY_ASSIGN_OR_RETURN(auto failure, MakePair());
   auto child = std::unique_ptr<ChildProcess>(new ChildProcess());
   child->name_ = BaseNameOf(words[0]);
+  const pid_t parent = then == WhenThisEnds::kEnd ? getpid() : 0;
   child->pid_ = fork();
   if (child->pid_ < 0) return Status(Code::kIo, fmt::format("{}: cannot be started: {}", words[0], std::strerror(errno)));
-  if (child->pid_ == 0) Become(argv.data(), to[0].get(), from[1].get(), failure[1].get());
+  if (child->pid_ == 0) Become(argv.data(), to[0].get(), from[1].get(), failure[1].get(), parent);
   failure[1] = Descriptor();
   int error = 0;
   if (read(failure[0].get(), &error, sizeof error) == sizeof error) {
@@ -80,6 +84,10 @@ void ChildProcess::Disconnect() {
   for (const Descriptor* one : {&input, &output}) {
     if (one->valid()) (void)shutdown(one->get(), SHUT_RDWR);
   }
+}
+
+void ChildProcess::EndInput() {
+  if (input.valid()) (void)shutdown(input.get(), SHUT_WR);
 }
 
 void ChildProcess::Stop() {

@@ -16,9 +16,12 @@ namespace lzy {
 /// One command. Its functions may be called from several threads. The destructor ends it if it does not end by itself in some seconds, so first close what it reads from.
 class ChildProcess {
  public:
+  /// What the command does if this process is ended: it goes on as long as it likes, or ends. Start it with kEnd only from a thread that
+  /// lives as long as the process, because the command ends with the thread.
+  enum class WhenThisEnds { kGoOn, kEnd };
   /// Starts `words`, with words[0] from PATH. Its standard error is that of this process. It ignores SIGINT: if the user types
   /// Ctrl-C, this process ends the work in order, and needs the command for that. kNotFound: there is no such program.
-  static Result<std::unique_ptr<ChildProcess>> Start(const std::vector<std::string>& words);
+  static Result<std::unique_ptr<ChildProcess>> Start(const std::vector<std::string>& words, WhenThisEnds then = WhenThisEnds::kGoOn);
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -32,6 +35,8 @@ class ChildProcess {
   std::string HowItEnded();
   /// Ends `input` and `output`, also while a thread uses them.
   void Disconnect();
+  /// The command reads the end of its standard input. `input` stays open, because other threads may use it.
+  void EndInput();
   /// Ends the command.
   void Stop();
 

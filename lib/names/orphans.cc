@@ -111,10 +111,19 @@ class OrphanFinder {
         AddKept(path, reason, "its set may need it, of which this file was a member: " + ShellQuote(*member));
       } else if (const auto near = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kNear); near && MayNeed(*near, *peek)) {
         AddKept(path, reason, WhyNeeded(*near));
+      } else if (const std::string above = DirectoryOf(RealDirectory(fs_, directory.PathOf(""))); MayBeNear(directory, *peek)) {
+        AddKept(path, reason, fmt::format("its file may have been moved, and {0} has too many files to look for it. What to do: "
+                                          "lzy-info --prune {0}", ShellQuote(above)));
       } else {
         AddKept(path, reason, WhileLocked(path));
       }
     }
+  }
+
+  // True if not all files of the directories around are known. If the command names the directory above, they are.
+  bool MayBeNear(const Directory& directory, const Peek& peek) {
+    if (!peek.committed || peek.stamp.size == 0) return false;
+    return !fs_.Memo<Surroundings>().KnowsNear(fs_, RealDirectory(fs_, directory.PathOf("")));
   }
 
   // A file in a directory that the command does not name may be a copy. With the committed content it needs this sidecar only if it is

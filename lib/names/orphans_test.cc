@@ -4,8 +4,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 
 #include "engine/engine.h"
+#include "names/reach.h"
+#include "passing_files.h"
 #include "resolve_fixture.h"
 
 namespace lzy {
@@ -237,6 +240,57 @@ TEST_F(ResolveOrphansTest, WhatARestoreIsBuildingIsInUse) {
   EXPECT_EQ(Restore(context, lacking->front(), {}).state, DatasetState::kRestored);
   EXPECT_TRUE(seen);
   EXPECT_THAT(Orphans("d"), IsEmpty());
+}
+
+// A file that was moved to the directory next door, and damaged, still needs its sidecar. Too many names elsewhere must not end the
+// search for it.
+TEST_F(ResolveOrphansTest, AFileThatWasMovedNextDoorKeepsItsSidecar) {
+  std::string content;
+  for (int i = 0; i < 20'000; ++i) content += fmt::format("{} ", i);
+  Options options;
+  options.block_size = 4096;
+  for (const char* const path : {"d/a/run1/f", "d/b/run2/f"}) {
+    Write(path, content + path);
+    ASSERT_OK(lzy::Protect({fs_, *comm_, options}, {DatasetKind::kShared, path, {}}, {}).status);
+  }
+  stdfs::remove("d/a/run1/f");
+  stdfs::create_directories("d/b/other");
+  stdfs::rename("d/b/run2/f", "d/b/other/g");
+  const auto time = stdfs::last_write_time("d/b/other/g");
+  std::fstream("d/b/other/g", std::ios::in | std::ios::out).put('x');
+  stdfs::last_write_time("d/b/other/g", time);
+  // What was seen is kept with the file system, so each search gets its own.
+  const auto kept = [&] {
+    CountingFileSystem fs(fs_);
+    const auto orphans = FindOrphans(fs, "d");
+    EXPECT_OK(orphans);
+    std::vector<std::string> why;
+    for (const Orphan& orphan : *orphans) why.push_back(orphan.kept);
+    return why;
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(kept(), ElementsAre("", HasSubstr("d/b/other/g")));
+  for (std::size_t i = 0; i <= Surroundings::kMostBelow; ++i) Write(fmt::format("d/a/many/{}", i), "");
+  EXPECT_THAT(kept(), ElementsAre(HasSubstr("d/a has too many files to look for it"), HasSubstr("d/b/other/g")));
+}
+
+// However many ask, each directory is looked at once.
+TEST_F(ResolveOrphansTest, NeighboursAreListedOnce) {
+  const auto lists_for = [&](int orphans) {
+    stdfs::remove_all("d");
+    for (int i = 0; i < 40; ++i) {
+      Write(fmt::format("d/run{}/f", i));
+      if (i < orphans) ProtectShared(fmt::format("d/run{}/f", i));
+      if (i < orphans) stdfs::remove(fmt::format("d/run{}/f", i));
+    }
+    CountingFileSystem fs(fs_);
+    const auto found = FindOrphans(fs, "d");
+    EXPECT_OK(found);
+    EXPECT_EQ(found->size(), static_cast<std::size_t>(orphans));
+    return fs.lists();
+  };
+  const std::uint64_t one = lists_for(1);
+  EXPECT_LT(lists_for(20), one + 20 * 10);
 }
 
 }  // namespace

@@ -228,44 +228,64 @@ std::vector<std::string> Surroundings::FilesBelow(FileSystem& fs, const SizeAndT
 
 std::vector<std::string> Surroundings::FilesNear(FileSystem& fs, const SizeAndTime& file, const std::string& here) {
   const std::lock_guard lock(mutex_);
-  TakeMore(fs, Reach::kNamed);
-  TakeMore(fs, Reach::kKnown);
-  auto at = near_.find(here);
-  if (at == near_.end()) at = near_.emplace(here, LookNear(fs, here)).first;
-  return PathsBeyond(at->second, file, here);
+  (void)LookNear(fs, here);
+  std::vector<std::string> paths = PathsBeyond(near_files_, file, here);
+  std::erase_if(paths, [&](const std::string& path) { return path.starts_with(JoinPath(here, "")); });
+  return paths;
+}
+
+bool Surroundings::KnowsNear(FileSystem& fs, const std::string& here) {
+  const std::lock_guard lock(mutex_);
+  return LookNear(fs, here);
 }
 
 Surroundings::BySizeAndTime Surroundings::LookBelow(FileSystem& fs, const std::string& here) {
   BySizeAndTime files;
-  LookThrough(fs, here, "", files);
+  LookThrough(fs, here, /*aside=*/false, files, seen_below_);
   return files;
 }
 
-Surroundings::BySizeAndTime Surroundings::LookNear(FileSystem& fs, const std::string& here) {
-  BySizeAndTime files;
+// True if all files below the directory above `here` are in near_files_.
+bool Surroundings::LookNear(FileSystem& fs, const std::string& here) {
+  TakeMore(fs, Reach::kNamed);
+  TakeMore(fs, Reach::kKnown);
   const auto device_of = [&](const std::string& directory) {
     const auto stat = fs.Stat(directory);
     return stat.ok() ? std::optional(stat->file_system) : std::nullopt;
   };
   std::string below = here;
   for (std::string top = DirectoryOf(here); !top.empty() && below != top && device_of(top) == device_of(here); below = std::exchange(top, DirectoryOf(top))) {
-    if (!LookThrough(fs, top, below, files)) break;
+    if (below != here) {
+      if (!LookNearBelow(fs, top, seen_near_)) break;
+      continue;
+    }
+    // If the search was cut short here for another directory, farther away, it begins again.
+    if (near_above_.insert(top).second && near_.contains(top) && !near_[top]) near_.erase(top);
+    std::size_t seen = 0;
+    if (!LookNearBelow(fs, top, seen)) return false;
   }
-  return files;
+  return true;
+}
+
+bool Surroundings::LookNearBelow(FileSystem& fs, const std::string& top, std::size_t& seen) {
+  if (const auto at = near_.find(top); at != near_.end()) return at->second;
+  const bool all = LookThrough(fs, top, /*aside=*/true, near_files_, seen);
+  return near_[top] = all;
 }
 
 // Near directories first. Those in reach are passed through, because FilesOfSize has what is in them.
-bool Surroundings::LookThrough(FileSystem& fs, const std::string& top, const std::string& except, BySizeAndTime& files) {
+bool Surroundings::LookThrough(FileSystem& fs, const std::string& top, bool aside, BySizeAndTime& files, std::size_t& seen) {
   const auto at = fs.Stat(top);
   std::deque<std::string> directories{top};
   for (; at.ok() && !directories.empty(); directories.pop_front()) {
     const auto entries = fs.ListEntries(directories.front());
-    const bool known = (except.empty() && directories.front() == top) || directories_.contains(directories.front());
+    const bool known = (!aside && directories.front() == top) || directories_.contains(directories.front());
     for (const DirectoryEntry& entry : entries.ok() ? *entries : std::vector<DirectoryEntry>{}) {
       if (IsLzyName(entry.name) || (known && entry.regular)) continue;
-      if (++seen_below_ > kMostBelow) return false;
       std::string path = JoinPath(directories.front(), entry.name);
-      const auto stat = path == except ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(path, /*follow=*/false);
+      if (const auto done = near_.find(path); aside && done != near_.end() && done->second) continue;
+      if (!known && ++seen > kMostBelow) return false;
+      const auto stat = fs.Stat(path, /*follow=*/false);
       if (!stat.ok() || stat->file_system != at->file_system) continue;
       if (stat->type == FileStat::Type::kDirectory) directories.push_back(std::move(path));
       else if (!known && stat->type == FileStat::Type::kRegular) files.emplace(SizeAndTime{stat->size, stat->mtime_ns}, std::move(path));

@@ -103,8 +103,11 @@ class Surroundings {
   std::vector<std::string> FilesBelow(FileSystem& fs, const SizeAndTime& file, const std::string& here);
   static constexpr std::size_t kMostBelow = 32768;
   /// The same of files around `here`, outside it: below the directory above it, then below the one above that, and so on, on the same
-  /// file system. A person may have moved a file to any directory.
+  /// file system. A person may have moved a file to any directory. Each directory is looked at once, however many ask.
+  /// The search ends after kMostBelow names below the directory above `here`, and after as many farther away, for all together.
   std::vector<std::string> FilesNear(FileSystem& fs, const SizeAndTime& file, const std::string& here);
+  /// True if FilesNear knows all files below the directory above `here`. False: there are too many.
+  bool KnowsNear(FileSystem& fs, const std::string& here);
   /// Paths of files of this size, and this mtime if it is given, protected or not. The first call stats all files in reach.
   std::vector<std::string> FilesOfSize(FileSystem& fs, std::uint64_t bytes, std::optional<std::int64_t> mtime_ns, const std::string& here);
   /// True if the command names this directory, a real path.
@@ -129,9 +132,11 @@ class Surroundings {
   void LookAtNamed(FileSystem& fs);
   const BySizeAndTime& KnownOfSize(FileSystem& fs, std::uint64_t bytes);
   BySizeAndTime LookBelow(FileSystem& fs, const std::string& here);
-  BySizeAndTime LookNear(FileSystem& fs, const std::string& here);
-  // Adds the files below `top` to `files`, but not those below `except`. False: too many names were seen.
-  bool LookThrough(FileSystem& fs, const std::string& top, const std::string& except, BySizeAndTime& files);
+  bool LookNear(FileSystem& fs, const std::string& here);
+  bool LookNearBelow(FileSystem& fs, const std::string& top, std::size_t& seen);
+  // Adds the files below `top` to `files`; with `aside` those in it, too, and passes by directories that near_ has. `seen` counts names.
+  // False: there are more than kMostBelow.
+  bool LookThrough(FileSystem& fs, const std::string& top, bool aside, BySizeAndTime& files, std::size_t& seen);
 
   std::mutex mutex_;
   std::set<std::string> directories_, named_;  // in reach; named_ is a part of directories_
@@ -154,8 +159,11 @@ class Surroundings {
   std::shared_ptr<const RecordedMembers> recorded_in_named_;
   std::function<std::vector<std::string>(std::uint64_t)> known_files_;
   std::map<std::uint64_t, BySizeAndTime> known_sidecars_;  // of known_files_, by size
-  std::map<std::string, BySizeAndTime> below_, near_;  // files, by directory
-  std::size_t seen_below_ = 0;           // names
+  std::map<std::string, BySizeAndTime> below_;  // files, by directory
+  BySizeAndTime near_files_;
+  std::map<std::string, bool> near_;  // directories that were looked through for near_files_, with all below them: true if to the end
+  std::set<std::string> near_above_;  // those of them that are directly above one that asked
+  std::size_t seen_below_ = 0, seen_near_ = 0;  // names
 };
 
 }  // namespace lzy

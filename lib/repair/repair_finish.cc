@@ -32,39 +32,47 @@ Status KeepWhatCannotBeHad(File& was, FileRepair& repair) {
   return Status::Ok();
 }
 
-// True if both files have the same bytes. Unreadable ones are not worth keeping.
+// Calls `take(offset, bytes)` for all bytes of the range that can be read. A bad sector must not hide its neighbours.
+template <class Take>
+Status ForEachReadable(File& from, const ByteRange& range, const Take& take) {
+  constexpr std::uint64_t kSector = 512;
+  std::vector<std::uint8_t> piece(kPiece);
+  const std::uint64_t end = range.offset + range.length;
+  std::uint64_t by_sectors = 0;  // up to here
+  for (std::uint64_t at = range.offset; at < end;) {
+    std::uint64_t length = at < by_sectors ? std::min(kSector - at % kSector, end - at) : std::min(kPiece, end - at);
+    const auto count = from.ReadAt(at, MutableByteSpan(piece).first(length));
+    if (count.status().code() == Code::kUnreadable && at >= by_sectors && length > kSector) {
+      by_sectors = at + length;
+      continue;
+    }
+    if (!count.ok() && count.status().code() != Code::kUnreadable) return count.status();
+    if (count.ok() && *count > 0) LZY_RETURN_IF_ERROR(take(at, ByteSpan(piece).first(*count)));
+    at += length;
+  }
+  return Status::Ok();
+}
+
+// True if both files have the same bytes. Those of bad sectors are not worth keeping.
 Result<bool> AreEqual(File& was, File& rebuilt) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, was.Stat());
   LZY_ASSIGN_OR_RETURN(const FileStat made, rebuilt.Stat());
   if (stat.size != made.size) return false;
-  std::vector<std::uint8_t> one(kPiece), other(kPiece);
-  for (std::uint64_t at = 0; at < stat.size; at += kPiece) {
-    const auto count = was.ReadAt(at, one);
-    if (!count.ok()) continue;
-    LZY_ASSIGN_OR_RETURN(const std::size_t there, rebuilt.ReadAt(at, other));
-    if (*count != there || !std::ranges::equal(ByteSpan(one).first(there), ByteSpan(other).first(there))) return false;
-  }
-  return true;
+  bool equal = true;
+  std::vector<std::uint8_t> other(kPiece);
+  const Status compared = ForEachReadable(was, {0, stat.size}, [&](std::uint64_t at, ByteSpan bytes) -> Status {
+    if (!equal) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(const std::size_t there, rebuilt.ReadAt(at, MutableByteSpan(other).first(bytes.size())));
+    equal = std::ranges::equal(bytes, ByteSpan(other).first(there));
+    return Status::Ok();
+  });
+  return compared.ok() && equal;
 }
 
 }  // namespace
 
 Status CopyReadable(File& from, const ByteRange& range, File& to) {
-  constexpr std::uint64_t kSector = 512;
-  std::vector<std::uint8_t> piece(kPiece);
-  const std::uint64_t end = range.offset + range.length;
-  for (std::uint64_t at = range.offset; at < end;) {
-    std::uint64_t length = std::min(kPiece, end - at);
-    auto count = from.ReadAt(at, MutableByteSpan(piece).first(length));
-    if (count.status().code() == Code::kUnreadable && length > kSector) {  // a bad sector must not hide its neighbours
-      length = std::min(kSector - at % kSector, end - at);
-      count = from.ReadAt(at, MutableByteSpan(piece).first(length));
-    }
-    if (!count.ok() && count.status().code() != Code::kUnreadable) return count.status();
-    if (count.ok() && *count > 0) LZY_RETURN_IF_ERROR(to.WriteAt(at, ByteSpan(piece).first(*count)));
-    at += length;
-  }
-  return Status::Ok();
+  return ForEachReadable(from, range, [&](std::uint64_t at, ByteSpan bytes) { return to.WriteAt(at, bytes); });
 }
 
 // Only writers finish files. The other ranks take part in the agreement.

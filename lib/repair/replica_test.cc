@@ -181,6 +181,21 @@ TEST_F(ReplicaTest, EditsStayUnlessForced) {
   ExpectRestored(report);
 }
 
+// One bad sector must not hide them: the file is kept all the same.
+TEST_F(ReplicaTest, EditsNearABadSectorAreKept) {
+  const auto row = Row();
+  for (const std::uint64_t block : row) FlipBlock("d/f", block);
+  std::uint64_t other = 0;
+  while (std::ranges::find(row, other) != row.end()) ++other;
+  fs_.At("d/f").stat.mtime_ns += 1;
+  fs_.At("d/f").unreadable = {{other * kBlock, 1}};
+  const Bytes edited = fs_.At("d/f").bytes;
+  (void)Run({.force = true});
+  ASSERT_TRUE(fs_.Has("d/f.replaced"));
+  EXPECT_EQ(fs_.At("d/f.replaced").bytes, edited);
+  EXPECT_EQ(fs_.At("d/f").bytes, bytes_);
+}
+
 TEST_F(ReplicaTest, ItselfIsRefused) {
   const auto row = Row();
   for (const std::uint64_t block : row) FlipBlock("d/f", block);

@@ -306,6 +306,40 @@ class Trouble(MachinesCase):
             self.assertGreater(self.copy_report(0, "--resume", *there)["copied"]["resumed"], 0)
             self.assertEqual(self.read(copy), self.read(source))
 
+    def test_a_host_that_hangs(self):
+        """Ctrl-C ends lzy-copy, although the other end does nothing any more."""
+        self.write("far/f", pattern_bytes(100 * MIB))
+        process = self.start(*self.words("--limit", "20M", "h:f", "g")[1:])
+        self.wait_for(".LZY-journal.g", 44 + 36 * 256)
+        stopped = [int(pid) for pid in self.processes() if os.readlink(f"/proc/{pid}/cwd") == self.path("far")]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=60)
+        finally:
+            for pid in stopped:
+                if os.path.exists(f"/proc/{pid}"):
+                    os.kill(pid, signal.SIGCONT)
+        errors = process.communicate(timeout=60)[1]
+        self.assertIn(process.returncode, (6, 130), errors)
+        self.assertIn("h: did not answer for 10 seconds after the work was stopped", errors)
+
+    def test_interrupt_before_the_host_answers(self):
+        """The command in place of ssh ignores Ctrl-C, and ends with lzy-copy."""
+        with open(self.path("silent"), "w") as file:
+            file.write("#!/bin/sh\necho $$ > pid.new; mv pid.new pid; exec sleep 1000\n")
+        os.chmod(self.path("silent"), 0o755)
+        process = self.start("--rsh", self.path("silent"), "h:f", "g")
+        self.wait_for("pid", 1)
+        pid = int(self.read("pid"))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        end = time.monotonic() + 20
+        while os.path.exists(f"/proc/{pid}") and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertFalse(os.path.exists(f"/proc/{pid}"))
+
     def test_the_user_s_end_is_killed(self):
         """Then the other end goes, too."""
         self.write("f", pattern_bytes(100 * MIB))

@@ -130,8 +130,13 @@ Result<std::optional<TwoEnds>> OtherEnd::Meet(const std::vector<std::string>& wo
   const std::string serve = ForShell(remote_command_.empty() ? "lzy-copy" : remote_command_.back()) + " --serve";
   request.command = command_;
   request.more_command = command_;
+  // A host that is gone is noticed. ssh uses the first of several values, so that of the user counts.
+  const bool ssh = BaseNameOf(command_[0]) == "ssh";
+  if (ssh) {
+    for (std::vector<std::string>* command : {&request.command, &request.more_command}) command->push_back("-oServerAliveInterval=15");
+  }
   // The user is asked for a password once.
-  if (BaseNameOf(command_[0]) == "ssh") request.more_command.insert(request.more_command.begin() + 1, "-oBatchMode=yes");
+  if (ssh) request.more_command.insert(request.more_command.begin() + 1, "-oBatchMode=yes");
   for (std::vector<std::string>* command : {&request.command, &request.more_command}) command->insert(command->end(), {host_, serve});
   request.signal = SignalCaught;
   signal(SIGPIPE, SIG_IGN);  // the other end may go at any time
