@@ -111,6 +111,8 @@ class OrphanFinder {
         AddKept(path, reason, "its set may need it, of which this file was a member: " + ShellQuote(*member));
       } else if (const auto near = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kNear); near && MayNeed(*near, *peek)) {
         AddKept(path, reason, WhyNeeded(*near));
+      } else if (const auto other = MemberNear(directory, *peek)) {
+        AddKept(path, reason, "its set may need it: another member of it may be damaged: " + ShellQuote(*other));
       } else if (const std::string above = DirectoryOf(RealDirectory(fs_, directory.PathOf(""))); MayBeNear(directory, *peek)) {
         AddKept(path, reason, fmt::format("its file may have been moved, and {0} has too many files to look for it. What to do: "
                                           "lzy-info --prune {0}", ShellQuote(above)));
@@ -118,6 +120,23 @@ class OrphanFinder {
         AddKept(path, reason, WhileLocked(path));
       }
     }
+  }
+
+  /// A file in a directory around that needs the sidecar of another member of the set, and so the parity in all of them. Searches once
+  /// for each set of a directory.
+  std::optional<std::string> MemberNear(Directory& directory, const Peek& peek) {
+    if (peek.members == 0) return std::nullopt;
+    const auto [at, is_new] = near_.try_emplace({directory.PathOf(""), peek.uuid});
+    for (const std::string& sidecar : is_new ? directory.Sidecars() : std::vector<std::string>()) {
+      const auto& other = directory.PeekAt(sidecar);
+      const auto owner = DataPathOf(sidecar);
+      if (!owner || !other.ok() || other->uuid != peek.uuid) continue;
+      const auto holder = FindHolder(fs_, directory.PathOf(sidecar), directory.PathOf(*owner), nullptr, Holders::kNear);
+      if (!holder || !MayNeed(*holder, *other)) continue;
+      at->second = holder->path;
+      break;
+    }
+    return at->second;
   }
 
   // True if not all files of the directories around are known. If the command names the directory above, they are.
@@ -350,6 +369,7 @@ class OrphanFinder {
   std::set<std::string> removable_;
   bool locks_ = true;
   std::map<std::pair<std::string, Uuid>, std::optional<std::string>> moved_;  // by directory and set: MovedMember
+  std::map<std::pair<std::string, Uuid>, std::optional<std::string>> near_;   // the same: MemberNear
 };
 
 }  // namespace

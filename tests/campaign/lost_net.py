@@ -215,6 +215,20 @@ class LastToKnow(Rotten):
         self.files([f"{name}.{rank}" for name in "st" for rank in range(3)], 20_000)
         self.world.protect("'s.%r' 't.%r'")
 
+    def test_prune_keeps_the_parity_of_a_damaged_copy_of_a_set(self):
+        """The copies in the other directory have other inodes, so only the damaged one shows that its set is needed."""
+        world = self.world
+        world.must("mkdir a b")
+        self.files([f"a/s.{rank}" for rank in range(3)], 20_000)
+        world.protect("'a/s.%r'")
+        world.must("cp -p a/s.* b")
+        world.must("rm a/s.0 a/s.1 a/s.2")
+        good, _ = self.rot("b/s.1", 3)
+        world.run("lzy-info --prune a")
+        world.must("mv b/s.* a")
+        self.assertEqual(world.run("lzy-verify --repair a").code, 0, world.story())
+        self.assertEqual(world.files()["a/s.1"], good, world.story())
+
     def test_members_of_two_sets_were_exchanged_with_their_sidecars(self):
         world = self.world
         self.sets()
