@@ -22,7 +22,7 @@ std::set<std::string> TopNames(const ExpectedPlan& expected) {
 }
 
 Status Refuse(const std::string& what, const std::string& why) {
-  return {Code::kWriteFailed, fmt::format("{}: {}; nothing was copied", Printable(what), why)};
+  return {Code::kWriteFailed, fmt::format("{}: the other end is not to be trusted, so nothing was copied: {}", Printable(what), why)};
 }
 
 // A name below a directory of the copy.
