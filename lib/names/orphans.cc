@@ -194,6 +194,8 @@ class OrphanFinder {
               HowToGetBack(DataPathOfTemporary(path).value_or(path), path));
       return;
     }
+    const auto near = holds_something ? FindHolder(fs_, path, "", nullptr, Holders::kNear) : std::nullopt;
+    if (near && MayNeed(*near, *peek)) return AddKept(path, "it was set aside", WhyNeeded(*near));
     AddKept(path, kInterrupted, WhileYoung(path, WhileLocked(path)));
   }
 
