@@ -293,8 +293,8 @@ Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& 
   const std::string name = here || was->name.starts_with('/') ? was->name : JoinPath(home, was->name);
   const auto stat = fs.Stat(real, /*follow=*/false);
   if (stat.ok() && stat->size != was->peek.stamp.size) {
-    return {Code::kUnprotected, fmt::format("{}: by its inode and time, it was '{}' at the last commit, but it has another size: it was renamed or moved, and is "
-                                            "damaged. Give it that name back, then repair it. Or commit it as it is: lzy-protect --force {}", path, name,
+    return {Code::kUnprotected, fmt::format("{}: by its inode and time, it was '{}' at the last commit, but it has another size: it was renamed "
+                                            "or moved, and is damaged. Give it that name back, then repair it. Or commit it as it is: lzy-protect --force {}", path, name,
                                             ShellQuote(dataset))};
   }
   return {Code::kUnprotected, fmt::format("{}: by its size and time, and by its inode or most of its content, it was '{}' at the last commit, and "

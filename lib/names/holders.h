@@ -34,8 +34,8 @@ struct Holder {
 std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
                                  Holders which);
 /// Finds a file other than `except` with the size and mtime that `sidecar` committed, and most of the content, but not all; or the file
-/// itself, with another size (HasLostItsSize): it was renamed, and damaged. Then only `sidecar` can give its content back. nullopt if there is none, if its own sidecar proves
-/// what it has, or if another file has the committed content.
+/// itself, with another size (HasLostItsSize): it was renamed, and damaged. Then only `sidecar` can give its content back. nullopt
+/// if there is none, if its own sidecar proves what it has, or if another file has the committed content.
 std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
 /// Finds files beside the sidecar and in reach, other than `except`, that have the content that `sidecar` committed, whatever their own
 /// sidecars say: at most `most`. Stats each file there, and reads those of the committed size for which `counts` is true.

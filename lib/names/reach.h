@@ -100,8 +100,8 @@ class Surroundings {
   bool ForgetSidecars();
   /// Members without a sidecar that sets in named directories record.
   std::shared_ptr<const RecordedMembers> RecordedInNamed(FileSystem& fs, const std::string& here);
-  /// Paths of files of this size and mtime, or of this inode number, below `here`, protected or not, in directories that are not in reach: a program may move its old files
-  /// there. The first call for a directory stats what is below it, on the same file system: only the first names, and in one process
+  /// Paths of files of this size and mtime, or of this inode number, below `here`, protected or not, in directories that are not in reach: a
+  /// program may move its old files there. The first call for a directory stats what is below it, on the same file system: only the first names, and in one process
   /// no more than kMostBelow.
   std::vector<std::string> FilesBelow(FileSystem& fs, const SizeAndTime& file, std::uint64_t inode, const std::string& here);
   static constexpr std::size_t kMostBelow = 32768;

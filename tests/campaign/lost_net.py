@@ -442,7 +442,7 @@ class OtherSizes(Cut):
         world.protect(".")
         was = world.files()["a"]
         world.must("mv a old && truncate -s 0 old && touch -r b old")
-        self.files(["a"], 20_000, LONG_AGO + SECOND)
+        self.files(["a"], 20_000)
         self.is_refused("old", "a", was, repairable=False)
 
     def test_a_file_in_a_directory_below(self):
