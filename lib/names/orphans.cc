@@ -111,9 +111,8 @@ class OrphanFinder {
         AddKept(path, reason, "its set may need it, of which this file was a member: " + ShellQuote(*member));
       } else if (const auto near = FindHolder(fs_, path, directory.PathOf(owner), nullptr, Holders::kNear); near && MayNeed(*near, *peek)) {
         AddKept(path, reason, WhyNeeded(*near));
-      } else if (const std::string above = DirectoryOf(RealDirectory(fs_, directory.PathOf(""))); MayBeNear(directory, *peek)) {
-        AddKept(path, reason, fmt::format("its file may have been moved, and {0} has too many files to look for it. What to do: "
-                                          "lzy-info --prune {0}", ShellQuote(above)));
+      } else if (MayBeNear(directory, *peek)) {
+        AddKept(path, reason, HowToSearch(directory));
       } else {
         AddKept(path, reason, WhileLocked(path));
       }
@@ -124,6 +123,11 @@ class OrphanFinder {
   bool MayBeNear(const Directory& directory, const Peek& peek) {
     if (!peek.committed || peek.stamp.size == 0) return false;
     return !fs_.Memo<Surroundings>().KnowsNear(fs_, RealDirectory(fs_, directory.PathOf("")));
+  }
+
+  std::string HowToSearch(const Directory& directory) {
+    return fmt::format("its file may have been moved, and {0} has too many files to look for it. What to do: lzy-info --prune {0}",
+                       ShellQuote(DirectoryOf(RealDirectory(fs_, directory.PathOf("")))));
   }
 
   // A file in a directory that the command does not name may be a copy. With the committed content it needs this sidecar only if it is
@@ -196,6 +200,7 @@ class OrphanFinder {
     }
     const auto near = holds_something ? FindHolder(fs_, path, "", nullptr, Holders::kNear) : std::nullopt;
     if (near && MayNeed(*near, *peek)) return AddKept(path, "it was set aside", WhyNeeded(*near));
+    if (holds_something && MayBeNear(directory, *peek)) return AddKept(path, "it was set aside", HowToSearch(directory));
     AddKept(path, kInterrupted, WhileYoung(path, WhileLocked(path)));
   }
 

@@ -91,9 +91,9 @@ class Surroundings {
   std::optional<std::string> OfMember(FileSystem& fs, const Uuid& set, std::uint32_t rank, const std::string& here);
   /// Paths of sidecars that were committed for a file of this inode number.
   std::vector<std::string> InReachFor(FileSystem& fs, std::uint64_t inode, const std::string& here);
-  /// Paths of sidecars that were committed for a file of this size and mtime, or of this inode number: all those in named directories, and by size and mtime
-  /// those of files that AddFilesToReach knows. Does not look at the directories of the catalogue: files that are protected for the first time must not
-  /// read all of its sidecars.
+  /// Paths of sidecars that were committed for a file of this size and mtime, or of this inode number: all those in named directories, and
+  /// by size and mtime those of files that AddFilesToReach knows. Does not look at the directories of the catalogue: files that are protected
+  /// for the first time must not read all of its sidecars.
   std::vector<std::string> CommittedFor(FileSystem& fs, const SizeAndTime& file, std::uint64_t inode, const std::string& here);
   /// Discards what CommittedFor read: a commit of this command may have given sidecars other names since. False: that was done too often,
   /// and nothing is discarded.
