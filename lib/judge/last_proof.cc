@@ -24,7 +24,8 @@ namespace {
 struct HolderOf {
   std::string file, holder;
   bool rotten = false;  // it has most of that content only: it was renamed, and damaged
-  LZY_FIELDS(file, holder, rotten)
+  bool lost_its_size = false;  // rotten: it was cut off, or has grown
+  LZY_FIELDS(file, holder, rotten, lost_its_size)
 };
 
 // The sidecar that knows the last commit of `file`: the one that is used for it; or that of its rank in the set, if the member was
@@ -54,7 +55,10 @@ void AddHolder(const Context& context, const DatasetView& view, const FileView& 
   if (holder && !is_member) mine.push_back({file.path, holder->path});
   if (holder) return;
   const auto rotten = FindRotten(context.fs, sidecar, real, context.options.key.get());
-  if (rotten) mine.push_back({file.path, *rotten, /*rotten=*/true});
+  if (!rotten) return;
+  const auto stat = context.fs.Stat(*rotten, /*follow=*/false);
+  const auto peek = PeekSidecar(context.fs, sidecar);
+  mine.push_back({file.path, *rotten, /*rotten=*/true, stat.ok() && peek.ok() && stat->size != peek->stamp.size});
 }
 
 // A file was copied over another one, or two files were exchanged by copying. The next repair would take the new content
@@ -82,6 +86,12 @@ Status WarnOfHolders(const Context& context, const DatasetView& view, DatasetRep
     const bool both = std::ranges::any_of(view.files(), [&](const FileView& file) {
       return file.path == one.file && file.identity.Is(Identity::Kind::kProven) && BaseNameOf(file.identity.name) == BaseNameOf(one.holder);
     });
+    if (one.lost_its_size) {
+      report.warnings.push_back(fmt::format("{}: '{}' is by its inode and time what this file was at its last commit, but it has another size: it was renamed, "
+                                            "and is damaged. Only the parity of that commit can give its content back, and a commit replaces it. First "
+                                            "give that file its name back, and repair it", one.file, one.holder));
+      continue;
+    }
     if (one.rotten) {
       report.warnings.push_back(fmt::format("{}: '{}' has the size and time of what this file was at its last commit, and most of its content: it was "
                                             "renamed, and is damaged. Only the parity of that commit can give its content back, and a commit replaces it. First "

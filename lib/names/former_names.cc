@@ -16,6 +16,7 @@
 #include "names/reach.h"
 #include "names/recorded.h"
 #include "names/set_names.h"
+#include "names/unwritten.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 
@@ -44,7 +45,7 @@ std::optional<Owner> OtherOwner(FileSystem& fs, const std::string& sidecar, cons
 // Those of these sidecars that were committed with the size and mtime of the file, and of which it has at least half of the blocks,
 // or, in another directory of the same file system, inode and birth. Not if the file of a sidecar's name is as committed, by its
 // size, time, inode and birth, or by its content: then this file is a copy of it.
-// `outdated` (may be null): set to true if a sidecar is not as the look saw it.
+// `outdated`: set to true if a sidecar is not as the look saw it.
 std::vector<FormerName> LeftBehind(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::vector<std::string>& sidecars,
                                    const LeafKey* key, bool beside, bool* outdated) {
   const std::size_t most = beside ? 8 : 64;  // sidecars whose blocks are compared: each costs reading the file
@@ -54,16 +55,18 @@ std::vector<FormerName> LeftBehind(FileSystem& fs, const std::string& data_path,
     // Beside the file, every file asks. So even looks at all sidecars of its size and time would cost too much.
     if (beside && ++compared > most) break;
     auto peek = PeekSidecar(fs, path);
-    if (!peek.ok() || !peek->committed || !HasSizeAndTime(stat, peek->stamp)) {
-      if (outdated != nullptr) *outdated = true;
+    const bool as_seen = peek.ok() && peek->committed && (HasSizeAndTime(stat, peek->stamp) || (!beside && peek->stamp.inode == stat.inode));
+    if (!as_seen) {
+      *outdated = true;
       continue;
     }
+    if (!LooksUnwritten(stat, peek->stamp, peek->commit_clock_ns)) continue;
     const auto owner = OtherOwner(fs, path, data_path);
     if (owner && HasSizeAndTime(owner->stat, peek->stamp) && MayBe(owner->stat, peek->stamp)) continue;
     if (!beside && ++compared > most) break;
     const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
     if (!loaded.ok() || (*loaded)->contents().superblock.uuid != peek->uuid) {
-      if (outdated != nullptr) *outdated = true;
+      *outdated = true;
       continue;
     }
     const auto place = fs.Stat(path, /*follow=*/false);
@@ -80,14 +83,20 @@ std::vector<FormerName> LeftBehind(FileSystem& fs, const std::string& data_path,
 // Sidecars in other directories that the command names, or of files that lzy knows of, whose file was moved here.
 std::vector<FormerName> MovedFrom(FileSystem& fs, const std::string& data_path, const FileStat& stat, const LeafKey* key) {
   const std::string here = RealDirectory(fs, DirectoryOf(data_path));
-  const auto sidecars = fs.Memo<Surroundings>().CommittedFor(fs, {stat.size, stat.mtime_ns}, here);
-  return LeftBehind(fs, data_path, stat, sidecars, key, /*beside=*/false, /*outdated=*/nullptr);
+  Surroundings& around = fs.Memo<Surroundings>();
+  while (true) {
+    bool outdated = false;
+    const auto sidecars = around.CommittedFor(fs, {stat.size, stat.mtime_ns}, stat.inode, here);
+    std::vector<FormerName> names = LeftBehind(fs, data_path, stat, sidecars, key, /*beside=*/false, &outdated);
+    // A commit beside this one has set the sidecar aside.
+    if (!names.empty() || !outdated || !around.ForgetSidecars()) return names;
+  }
 }
 
-}  // namespace
-
-std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
-                                    Within within) {
+// The names for CommittedAs. `outdated`: set to true if a sidecar beside the file is not as the look saw it, so that what it held may have
+// another name now.
+std::vector<FormerName> CommittedAsOnce(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
+                                        Within within, bool& outdated) {
   const std::string directory = DirectoryOf(data_path);
   const auto look = Neighbours::For(fs, directory, BaseNameOf(data_path), stat).look;
   std::vector<std::string> sidecars;
@@ -103,9 +112,11 @@ std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path
   std::vector<FormerName> names;
   for (std::size_t i = 0; i < sidecars.size(); ++i) {
     const std::string& path = sidecars[i];
-    if (!except.empty() && RealPathOf(fs, path) == RealPathOf(fs, except)) continue;
     auto peek = PeekSidecar(fs, path);
-    if (!peek.ok() || !peek->committed || !MayBe(stat, peek->stamp) || !HasSizeAndTime(stat, peek->stamp)) continue;
+    const bool as_seen = peek.ok() && (peek->stamp.inode == stat.inode || look->WasCommittedSince(BaseNameOf(path), *peek));
+    outdated = outdated || (i < beside && !as_seen);
+    if (!except.empty() && RealPathOf(fs, path) == RealPathOf(fs, except)) continue;
+    if (!peek.ok() || !peek->committed || !MayBe(stat, peek->stamp) || !LooksUnwritten(stat, peek->stamp, peek->commit_clock_ns)) continue;
     // A hard link; but the sidecar of this name may have been set aside.
     const auto owner = fs.Stat(OwnerOf(path), /*follow=*/false);
     const bool linked = owner.ok() && owner->inode == stat.inode && owner->file_system == stat.file_system;
@@ -114,6 +125,19 @@ std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path
     names.push_back({path, std::move(*peek), std::move(name)});
   }
   return names;
+}
+
+}  // namespace
+
+std::vector<FormerName> CommittedAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
+                                    Within within) {
+  for (bool again = false;; again = true) {
+    bool outdated = false;
+    std::vector<FormerName> names = CommittedAsOnce(fs, data_path, stat, except, within, outdated);
+    if (!names.empty() || !outdated || again) return names;
+    // A commit beside this one has set the sidecar aside. It has another name now.
+    Neighbours::Forget(fs, DirectoryOf(data_path));
+  }
 }
 
 std::vector<FormerName> MostlyAs(FileSystem& fs, const std::string& data_path, const FileStat& stat, const std::string& except,
@@ -166,10 +190,12 @@ std::optional<FormerName> LostMemberOf(FileSystem& fs, const std::string& data_p
 // A file that was not changed since it was written (ctime) was not renamed; this saves a look at the directories.
 std::optional<FormerName> RottenFormer(FileSystem& fs, const std::string& data_path, const LeafKey* key) {
   const auto stat = fs.Stat(data_path, /*follow=*/false);
-  if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size == 0 || stat->ctime_ns == stat->mtime_ns) return std::nullopt;
+  if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->ctime_ns == stat->mtime_ns) return std::nullopt;
   std::vector<FormerName> names = CommittedAs(fs, data_path, *stat, "", Within::kDirectory);
   for (FormerName& moved : MovedFrom(fs, data_path, *stat, key)) names.push_back(std::move(moved));
   if (names.empty()) names = MostlyAs(fs, data_path, *stat, "", key);
+  // What was committed empty cannot be damaged.
+  std::erase_if(names, [](const FormerName& one) { return one.peek.stamp.size == 0; });
   std::optional<FormerName> found;
   for (FormerName& one : names) {
     const std::string owner = OwnerOf(one.sidecar);
@@ -210,7 +236,7 @@ std::optional<std::string> DamagedFileOfLink(FileSystem& fs, const std::string& 
   if (!stat.ok() || stat->links <= 1) return std::nullopt;
   const std::string directory = DirectoryOf(data_path);
   const auto look = Neighbours::For(fs, directory, BaseNameOf(data_path), *stat).look;
-  std::vector<std::string> sidecars = fs.Memo<Surroundings>().CommittedFor(fs, {stat->size, stat->mtime_ns}, RealDirectory(fs, directory));
+  std::vector<std::string> sidecars = fs.Memo<Surroundings>().CommittedFor(fs, {stat->size, stat->mtime_ns}, stat->inode, RealDirectory(fs, directory));
   for (const std::string& name : look->SidecarsFor(stat->inode)) sidecars.push_back(JoinPath(directory, name));
   for (const std::string& sidecar : sidecars) {
     std::string owner = OwnerOf(sidecar);
@@ -221,7 +247,7 @@ std::optional<std::string> DamagedFileOfLink(FileSystem& fs, const std::string& 
     if (!loaded.ok() || !(*loaded)->committed()) continue;
     const Superblock& sb = (*loaded)->contents().superblock;
     // With a racy stamp, or while a program writes the file, a difference may be an edit.
-    if (sb.sealed() != (key != nullptr) || !HasSizeAndTime(*stat, sb.stamp) || IsRacy(sb.stamp, sb.commit_clock_ns)) continue;
+    if (sb.sealed() != (key != nullptr) || !LooksUnwritten(*stat, sb.stamp, sb.commit_clock_ns) || IsRacy(sb.stamp, sb.commit_clock_ns)) continue;
     if ((*loaded)->intent()) continue;
     const auto holds = HoldsCommitted(fs, data_path, **loaded, key);
     if (holds.ok() && !*holds) return owner;
@@ -264,10 +290,17 @@ Status RefuseRotten(FileSystem& fs, const std::string& path, const std::string& 
                                             "{}. Or commit this one as it is: lzy-protect --force {}", path, owner->path, ShellQuote(owner->path),
                                             ShellQuote(dataset))};
   }
+  const std::string name = here || was->name.starts_with('/') ? was->name : JoinPath(home, was->name);
+  const auto stat = fs.Stat(real, /*follow=*/false);
+  if (stat.ok() && stat->size != was->peek.stamp.size) {
+    return {Code::kUnprotected, fmt::format("{}: by its inode and time, it was '{}' at the last commit, but it has another size: it was renamed "
+                                            "or moved, and is damaged. Give it that name back, then repair it. Or commit it as it is: lzy-protect --force {}", path, name,
+                                            ShellQuote(dataset))};
+  }
   return {Code::kUnprotected, fmt::format("{}: by its size and time, and by its inode or most of its content, it was '{}' at the last commit, and "
                                           "not all of it is as it was then: it was renamed or moved, and is damaged. Give it that name back, then "
-                                          "repair it. Or commit it as it is: lzy-protect --force {}", path,
-                                          here || was->name.starts_with('/') ? was->name : JoinPath(home, was->name), ShellQuote(dataset))};
+                                          "repair it. Or commit it as it is: lzy-protect --force {}", path, name,
+                                          ShellQuote(dataset))};
 }
 
 }  // namespace lzy

@@ -15,7 +15,8 @@
 
 namespace lzy {
 
-/// A sidecar that was committed for a file with the same inode, size and mtime.
+/// A sidecar that was committed for a file with the same inode and mtime. The size is the same, too, unless births prove that it is this file:
+/// then it was cut off or has grown, without the mtime of an edit (HasLostItsSize).
 struct FormerName {
   std::string sidecar;  ///< path
   Peek peek;
@@ -35,7 +36,7 @@ std::vector<FormerName> MostlyAs(FileSystem& fs, const std::string& data_path, c
                                  const LeafKey* key);
 /// For a file without a sidecar: finds its name at its commit, if it was renamed or moved to another directory, and damaged.
 /// That is so if a sidecar of another name, beside it, in a directory that the command names, or of a file that lzy knows of, was
-/// committed for its inode, size and mtime, no file of that name has the committed content, and this file has not either. Half of
+/// committed for its inode, size and mtime (or HasLostItsSize), no file of that name has the committed content, and this file has not either. Half of
 /// the blocks count like the inode. It is also so if it has the size and mtime of a member that is lost together with its sidecar, and
 /// nothing proves its content. Otherwise nullopt.
 std::optional<std::string> RottenAs(FileSystem& fs, const std::string& data_path, const LeafKey* key);

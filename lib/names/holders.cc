@@ -12,39 +12,46 @@
 #include "names/peek.h"
 #include "names/reach.h"
 #include "names/set_names.h"
+#include "names/unwritten.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 
 namespace lzy {
 namespace {
 
-// Files other than `except` that may have the content of `sidecar`, by their size and, if requested, mtime: some of those beside it, those
-// in reach, and with kOfItsTime those below it, because a program may move its old files there.
-std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sidecar, const Stamp& stamp, const std::string& except,
+// Files other than `except` that may have the content of `sidecar`, or be what is left of its file: by their size and, if requested, mtime;
+// or by inode, birth and mtime, whatever their size (HasLostItsSize). Some of those beside it, those in reach, and with kOfItsTime those
+// below it, because a program may move its old files there.
+std::vector<std::string> CandidatesFor(FileSystem& fs, const std::string& sidecar, const Superblock& sb, const std::string& except,
                                        Holders which) {
+  const Stamp& stamp = sb.stamp;
   constexpr std::size_t kMost = 256;
   const std::string directory = DirectoryOf(sidecar);
   std::vector<std::string> paths;
   if (stamp.size == 0) return paths;
-  if (which == Holders::kNear) return fs.Memo<Surroundings>().FilesNear(fs, {stamp.size, stamp.mtime_ns}, RealDirectory(fs, directory));
+  if (which == Holders::kNear) return fs.Memo<Surroundings>().FilesNear(fs, {stamp.size, stamp.mtime_ns}, stamp.inode, RealDirectory(fs, directory));
   const bool of_its_time = which == Holders::kOfItsTime;
   const auto add = [&](const std::string& path) {
     const auto stat = path == except ? Result<FileStat>(Code::kNotFound, path) : fs.Stat(path, /*follow=*/false);
-    if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size != stamp.size) return;
-    if (!of_its_time || stat->mtime_ns == stamp.mtime_ns) paths.push_back(path);
+    if (!stat.ok() || stat->type != FileStat::Type::kRegular) return;
+    const bool of_size = stat->size == stamp.size && (!of_its_time || stat->mtime_ns == stamp.mtime_ns);
+    if (of_size || HasLostItsSize(*stat, stamp, sb.commit_clock_ns)) paths.push_back(path);
   };
   const auto stat = fs.Stat(except, /*follow=*/false);
   const auto time = of_its_time ? std::optional(stamp.mtime_ns) : std::nullopt;
+  const auto look = stat.ok() ? Neighbours::For(fs, directory, BaseNameOf(except), *stat).look : nullptr;
   const Result<std::vector<std::string>> names =
-      stat.ok() ? Neighbours::For(fs, directory, BaseNameOf(except), *stat).look->FilesOfSize(stamp.size, time)
-                : fs.List(directory.empty() ? "." : directory);
+      look ? look->FilesOfSize(stamp.size, time) : fs.List(directory.empty() ? "." : directory);
   for (const std::string& name : names.ok() ? *names : std::vector<std::string>{}) {
     if (paths.size() < kMost && !IsLzyName(name)) add(JoinPath(directory, name));
   }
+  for (const std::string& name : look ? look->FilesOf(stamp.inode) : std::vector<std::string>()) {
+    if (std::ranges::find(*names, name) == names->end()) add(JoinPath(directory, name));
+  }
   const std::string here = RealDirectory(fs, directory);
   Surroundings& around = fs.Memo<Surroundings>();
-  std::vector<std::string> further = around.FilesOfSize(fs, stamp.size, time, here);
-  if (of_its_time) std::ranges::move(around.FilesBelow(fs, {stamp.size, stamp.mtime_ns}, here), std::back_inserter(further));
+  std::vector<std::string> further = around.FilesOfSize(fs, stamp.size, time, stamp.inode, here);
+  if (of_its_time) std::ranges::move(around.FilesBelow(fs, {stamp.size, stamp.mtime_ns}, stamp.inode, here), std::back_inserter(further));
   for (const std::string& path : further) {
     if (paths.size() < 2 * kMost || which == Holders::kProtected) add(path);
   }
@@ -65,10 +72,10 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
                                  Holders which) {
   const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
   if (!loaded.ok() || !(*loaded)->committed()) return std::nullopt;
-  const Stamp& stamp = (*loaded)->contents().superblock.stamp;
+  const Superblock& sb = (*loaded)->contents().superblock;
   bool is_elsewhere = false;
   std::optional<Holder> rotten;
-  for (const std::string& path : CandidatesFor(fs, sidecar, stamp, except, which)) {
+  for (const std::string& path : CandidatesFor(fs, sidecar, sb, except, which)) {
     const auto own = SidecarPath(path);
     const bool has_own = own.ok() && fs.Stat(*own, /*follow=*/false).ok();
     const bool all = which == Holders::kAll || which == Holders::kNear;
@@ -76,7 +83,7 @@ std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, con
     const auto holds = HoldsCommitted(fs, path, **loaded, key);
     const bool proven = holds.ok() && *holds;
     const auto stat = fs.Stat(path, /*follow=*/false);
-    if (!proven && (!all || !stat.ok() || !HasSizeAndTime(*stat, stamp))) continue;
+    if (!proven && (!all || !stat.ok() || !LooksUnwritten(*stat, sb.stamp, sb.commit_clock_ns))) continue;
     // Equal sizes and times alone say nothing: archives and copies make many of them.
     if (!proven && !MayBeRottenFrom(fs, path, *stat, **loaded, key) && !IsMostlyAs(fs, path, **loaded, key)) continue;
     const auto right = has_own ? HoldsCommitted(fs, path, *own, key) : Result<bool>(false);
@@ -90,7 +97,7 @@ std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar
   const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
   if (!loaded.ok() || !(*loaded)->committed()) return std::nullopt;
   std::optional<std::string> rotten;
-  for (const std::string& path : CandidatesFor(fs, sidecar, (*loaded)->contents().superblock.stamp, except, Holders::kOfItsTime)) {
+  for (const std::string& path : CandidatesFor(fs, sidecar, (*loaded)->contents().superblock, except, Holders::kOfItsTime)) {
     const auto holds = HoldsCommitted(fs, path, **loaded, key);
     if (!holds.ok()) continue;
     if (*holds) return std::nullopt;
@@ -115,7 +122,7 @@ std::vector<std::string> FindCopies(FileSystem& fs, const std::string& sidecar, 
   std::vector<std::string> copies;
   const auto loaded = Sidecar::Load(fs, sidecar, OpenMode::kRead);
   if (!loaded.ok() || !(*loaded)->committed()) return copies;
-  for (std::string& path : CandidatesFor(fs, sidecar, (*loaded)->contents().superblock.stamp, except, Holders::kAll)) {
+  for (std::string& path : CandidatesFor(fs, sidecar, (*loaded)->contents().superblock, except, Holders::kAll)) {
     if (copies.size() == most) break;
     if (counts && !counts(path)) continue;
     const auto holds = HoldsCommitted(fs, path, **loaded, key);

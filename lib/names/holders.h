@@ -16,8 +16,8 @@ namespace lzy {
 /// The files that FindHolder examines.
 enum class Holders {
   kNear,       ///< as kAll, of the files with the committed size and mtime in directories around (Surroundings::FilesNear)
-  kAll,        ///< all, and also those that have the committed size and mtime but not all of the content: they may be the
-               ///< file, damaged since
+  kAll,        ///< all, and also those that have the committed size and mtime but not all of the content, or have lost their
+               ///< size (HasLostItsSize): they may be the file, damaged since
   kProtected,  ///< those with a sidecar, and members of sets: a repair might write to them
   kOfItsTime,  ///< those of kProtected with the committed mtime: the others count as edited
 };
@@ -33,9 +33,9 @@ struct Holder {
 /// that may be the file, damaged since, even if its own sidecar proves what it has now. nullopt if there is none.
 std::optional<Holder> FindHolder(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key,
                                  Holders which);
-/// Finds a file other than `except` with the size and mtime that `sidecar` committed, and most of the content, but not all: it
-/// was renamed, and damaged. Then only `sidecar` can give its content back. nullopt if there is none, if its own sidecar proves
-/// what it has, or if another file has the committed content.
+/// Finds a file other than `except` with the size and mtime that `sidecar` committed, and most of the content, but not all; or the file
+/// itself, with another size (HasLostItsSize): it was renamed, and damaged. Then only `sidecar` can give its content back. nullopt
+/// if there is none, if its own sidecar proves what it has, or if another file has the committed content.
 std::optional<std::string> FindRotten(FileSystem& fs, const std::string& sidecar, const std::string& except, const LeafKey* key);
 /// Finds files beside the sidecar and in reach, other than `except`, that have the content that `sidecar` committed, whatever their own
 /// sidecars say: at most `most`. Stats each file there, and reads those of the committed size for which `counts` is true.

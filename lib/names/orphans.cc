@@ -113,9 +113,8 @@ class OrphanFinder {
         AddKept(path, reason, WhyNeeded(*near));
       } else if (const auto other = MemberNear(directory, *peek)) {
         AddKept(path, reason, "its set may need it: another member of it may be damaged: " + ShellQuote(*other));
-      } else if (const std::string above = DirectoryOf(RealDirectory(fs_, directory.PathOf(""))); MayBeNear(directory, *peek)) {
-        AddKept(path, reason, fmt::format("its file may have been moved, and {0} has too many files to look for it. What to do: "
-                                          "lzy-info --prune {0}", ShellQuote(above)));
+      } else if (MayBeNear(directory, *peek)) {
+        AddKept(path, reason, HowToSearch(directory));
       } else {
         AddKept(path, reason, WhileLocked(path));
       }
@@ -143,6 +142,11 @@ class OrphanFinder {
   bool MayBeNear(const Directory& directory, const Peek& peek) {
     if (!peek.committed || peek.stamp.size == 0) return false;
     return !fs_.Memo<Surroundings>().KnowsNear(fs_, RealDirectory(fs_, directory.PathOf("")));
+  }
+
+  std::string HowToSearch(const Directory& directory) {
+    return fmt::format("its file may have been moved, and {0} has too many files to look for it. What to do: lzy-info --prune {0}",
+                       ShellQuote(DirectoryOf(RealDirectory(fs_, directory.PathOf("")))));
   }
 
   // A file in a directory that the command does not name may be a copy. With the committed content it needs this sidecar only if it is
@@ -213,6 +217,9 @@ class OrphanFinder {
               HowToGetBack(DataPathOfTemporary(path).value_or(path), path));
       return;
     }
+    const auto near = holds_something ? FindHolder(fs_, path, "", nullptr, Holders::kNear) : std::nullopt;
+    if (near && MayNeed(*near, *peek)) return AddKept(path, "it was set aside", WhyNeeded(*near));
+    if (holds_something && MayBeNear(directory, *peek)) return AddKept(path, "it was set aside", HowToSearch(directory));
     AddKept(path, kInterrupted, WhileYoung(path, WhileLocked(path)));
   }
 

@@ -38,19 +38,15 @@ void ForEachFileIn(FileSystem& fs, const std::set<std::string>& directories, con
   }
 }
 
-// The paths with keys from `first` to `last` that are not in the directory `here`.
+// The paths with this key that are not in the directory `here`.
 template <class Key>
-std::vector<std::string> PathsBeyond(const std::multimap<Key, std::string>& paths, const Key& first, const Key& last, const std::string& here) {
+std::vector<std::string> PathsBeyond(const std::multimap<Key, std::string>& paths, const Key& key, const std::string& here) {
   std::vector<std::string> beyond;
-  for (auto at = paths.lower_bound(first), end = paths.upper_bound(last); at != end; ++at) {
+  const auto [begin, end] = paths.equal_range(key);
+  for (auto at = begin; at != end; ++at) {
     if (DirectoryOf(at->second) != here) beyond.push_back(at->second);
   }
   return beyond;
-}
-
-template <class Key>
-std::vector<std::string> PathsBeyond(const std::multimap<Key, std::string>& paths, const Key& key, const std::string& here) {
-  return PathsBeyond(paths, key, key, here);
 }
 
 }  // namespace
@@ -155,6 +151,26 @@ std::vector<std::string> Surroundings::InReachFor(FileSystem& fs, std::uint64_t 
   return ReachesBeyond(fs, here) ? PathsBeyond(by_inode_, inode, here) : std::vector<std::string>();
 }
 
+void Surroundings::Seen::Add(const SizeAndTime& file, std::uint64_t inode, const std::string& path) {
+  by_time.emplace(file, path);
+  by_inode.emplace(inode, BySizeAndTime::value_type{file, path});
+}
+
+std::vector<std::string> Surroundings::Seen::Beyond(const SizeAndTime& first, const SizeAndTime& last, std::uint64_t inode,
+                                                    const std::string& here) const {
+  std::vector<std::string> beyond;
+  const auto add = [&](const std::string& path) {
+    if (DirectoryOf(path) != here) beyond.push_back(path);
+  };
+  for (auto at = by_time.lower_bound(first), end = by_time.upper_bound(last); at != end; ++at) add(at->second);
+  const auto [begin, end] = by_inode.equal_range(inode);
+  for (auto at = begin; at != end; ++at) {
+    const auto& [file, path] = at->second;
+    if (file < first || last < file) add(path);
+  }
+  return beyond;
+}
+
 bool Surroundings::NamesOthers(FileSystem& fs, const std::string& here) {
   TakeMore(fs, Reach::kNamed);
   return named_.size() > named_.count(here);
@@ -166,7 +182,7 @@ void Surroundings::LookAtNamed(FileSystem& fs) {
   named_of_sets_.clear();
   recorded_in_named_.reset();
   LookInto(fs, named_, [&](const std::string& path, const Peek& peek) {
-    named_sidecars_->emplace(SizeAndTime{peek.stamp.size, peek.stamp.mtime_ns}, path);
+    named_sidecars_->Add({peek.stamp.size, peek.stamp.mtime_ns}, peek.stamp.inode, path);
     if (peek.kind == DatasetKind::kSet) named_of_sets_.push_back(path);
   });
 }
@@ -182,17 +198,26 @@ const Surroundings::BySizeAndTime& Surroundings::KnownOfSize(FileSystem& fs, std
   return at->second;
 }
 
-std::vector<std::string> Surroundings::CommittedFor(FileSystem& fs, const SizeAndTime& file, const std::string& here) {
+std::vector<std::string> Surroundings::CommittedFor(FileSystem& fs, const SizeAndTime& file, std::uint64_t inode, const std::string& here) {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> paths;
   if (NamesOthers(fs, here)) {
     LookAtNamed(fs);
-    paths = PathsBeyond(*named_sidecars_, file, here);
+    paths = named_sidecars_->Beyond(file, file, inode, here);
   }
   for (std::string& known : PathsBeyond(KnownOfSize(fs, file.bytes), file, here)) {
     if (!named_.contains(DirectoryOf(known))) paths.push_back(std::move(known));
   }
   return paths;
+}
+
+bool Surroundings::ForgetSidecars() {
+  constexpr int kMostTimes = 64;  // each costs a look at all sidecars in named directories
+  const std::lock_guard lock(mutex_);
+  if (++forgotten_ > kMostTimes) return false;
+  named_sidecars_.reset();
+  known_sidecars_.clear();
+  return true;
 }
 
 std::shared_ptr<const RecordedMembers> Surroundings::RecordedInNamed(FileSystem& fs, const std::string& here) {
@@ -204,32 +229,32 @@ std::shared_ptr<const RecordedMembers> Surroundings::RecordedInNamed(FileSystem&
 }
 
 std::vector<std::string> Surroundings::FilesOfSize(FileSystem& fs, std::uint64_t bytes, std::optional<std::int64_t> mtime_ns,
-                                                  const std::string& here) {
+                                                  std::uint64_t inode, const std::string& here) {
   const std::lock_guard lock(mutex_);
   if (!ReachesBeyond(fs, here)) return {};
   if (!files_) {
     files_.emplace();
     ForEachFileIn(fs, directories_, [&](const FileStat& stat, const std::string& path) {
-      files_->emplace(SizeAndTime{stat.size, stat.mtime_ns}, path);
+      files_->Add({stat.size, stat.mtime_ns}, stat.inode, path);
     });
   }
   using Times = std::numeric_limits<std::int64_t>;
-  return PathsBeyond(*files_, {bytes, mtime_ns.value_or(Times::min())}, {bytes, mtime_ns.value_or(Times::max())}, here);
+  return files_->Beyond({bytes, mtime_ns.value_or(Times::min())}, {bytes, mtime_ns.value_or(Times::max())}, inode, here);
 }
 
-std::vector<std::string> Surroundings::FilesBelow(FileSystem& fs, const SizeAndTime& file, const std::string& here) {
+std::vector<std::string> Surroundings::FilesBelow(FileSystem& fs, const SizeAndTime& file, std::uint64_t inode, const std::string& here) {
   const std::lock_guard lock(mutex_);
   TakeMore(fs, Reach::kNamed);
   TakeMore(fs, Reach::kKnown);
   auto at = below_.find(here);
   if (at == below_.end()) at = below_.emplace(here, LookBelow(fs, here)).first;
-  return PathsBeyond(at->second, file, here);
+  return at->second.Beyond(file, file, inode, here);
 }
 
-std::vector<std::string> Surroundings::FilesNear(FileSystem& fs, const SizeAndTime& file, const std::string& here) {
+std::vector<std::string> Surroundings::FilesNear(FileSystem& fs, const SizeAndTime& file, std::uint64_t inode, const std::string& here) {
   const std::lock_guard lock(mutex_);
   (void)LookNear(fs, here);
-  std::vector<std::string> paths = PathsBeyond(near_files_, file, here);
+  std::vector<std::string> paths = near_files_.Beyond(file, file, inode, here);
   std::erase_if(paths, [&](const std::string& path) { return path.starts_with(JoinPath(here, "")); });
   return paths;
 }
@@ -239,8 +264,8 @@ bool Surroundings::KnowsNear(FileSystem& fs, const std::string& here) {
   return LookNear(fs, here);
 }
 
-Surroundings::BySizeAndTime Surroundings::LookBelow(FileSystem& fs, const std::string& here) {
-  BySizeAndTime files;
+Surroundings::Seen Surroundings::LookBelow(FileSystem& fs, const std::string& here) {
+  Seen files;
   LookThrough(fs, here, /*aside=*/false, files, seen_below_);
   return files;
 }
@@ -274,7 +299,7 @@ bool Surroundings::LookNearBelow(FileSystem& fs, const std::string& top, std::si
 }
 
 // Near directories first. Those in reach are passed through, because FilesOfSize has what is in them.
-bool Surroundings::LookThrough(FileSystem& fs, const std::string& top, bool aside, BySizeAndTime& files, std::size_t& seen) {
+bool Surroundings::LookThrough(FileSystem& fs, const std::string& top, bool aside, Seen& files, std::size_t& seen) {
   const auto at = fs.Stat(top);
   std::deque<std::string> directories{top};
   for (; at.ok() && !directories.empty(); directories.pop_front()) {
@@ -288,7 +313,7 @@ bool Surroundings::LookThrough(FileSystem& fs, const std::string& top, bool asid
       const auto stat = fs.Stat(path, /*follow=*/false);
       if (!stat.ok() || stat->file_system != at->file_system) continue;
       if (stat->type == FileStat::Type::kDirectory) directories.push_back(std::move(path));
-      else if (!known && stat->type == FileStat::Type::kRegular) files.emplace(SizeAndTime{stat->size, stat->mtime_ns}, std::move(path));
+      else if (!known && stat->type == FileStat::Type::kRegular) files.Add({stat->size, stat->mtime_ns}, stat->inode, path);
     }
   }
   return true;

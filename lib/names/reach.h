@@ -91,25 +91,30 @@ class Surroundings {
   std::optional<std::string> OfMember(FileSystem& fs, const Uuid& set, std::uint32_t rank, const std::string& here);
   /// Paths of sidecars that were committed for a file of this inode number.
   std::vector<std::string> InReachFor(FileSystem& fs, std::uint64_t inode, const std::string& here);
-  /// Paths of sidecars that were committed for a file of this size and mtime: all those in named directories, and those of files that
-  /// AddFilesToReach knows. Does not look at the directories of the catalogue: files that are protected for the first time must not
-  /// read all of its sidecars.
-  std::vector<std::string> CommittedFor(FileSystem& fs, const SizeAndTime& file, const std::string& here);
+  /// Paths of sidecars that were committed for a file of this size and mtime, or of this inode number: all those in named directories, and
+  /// by size and mtime those of files that AddFilesToReach knows. Does not look at the directories of the catalogue: files that are protected
+  /// for the first time must not read all of its sidecars.
+  std::vector<std::string> CommittedFor(FileSystem& fs, const SizeAndTime& file, std::uint64_t inode, const std::string& here);
+  /// Discards what CommittedFor read: a commit of this command may have given sidecars other names since. False: that was done too often,
+  /// and nothing is discarded.
+  bool ForgetSidecars();
   /// Members without a sidecar that sets in named directories record.
   std::shared_ptr<const RecordedMembers> RecordedInNamed(FileSystem& fs, const std::string& here);
-  /// Paths of files of this size and mtime below `here`, protected or not, in directories that are not in reach: a program may move its old files
-  /// there. The first call for a directory stats what is below it, on the same file system: only the first names, and in one process
+  /// Paths of files of this size and mtime, or of this inode number, below `here`, protected or not, in directories that are not in reach: a
+  /// program may move its old files there. The first call for a directory stats what is below it, on the same file system: only the first names, and in one process
   /// no more than kMostBelow.
-  std::vector<std::string> FilesBelow(FileSystem& fs, const SizeAndTime& file, const std::string& here);
+  std::vector<std::string> FilesBelow(FileSystem& fs, const SizeAndTime& file, std::uint64_t inode, const std::string& here);
   static constexpr std::size_t kMostBelow = 32768;
   /// The same of files around `here`, outside it: below the directory above it, then below the one above that, and so on, on the same
   /// file system. A person may have moved a file to any directory. Each directory is looked at once, however many ask.
   /// The search ends after kMostBelow names below the directory above `here`, and after as many farther away, for all together.
-  std::vector<std::string> FilesNear(FileSystem& fs, const SizeAndTime& file, const std::string& here);
+  std::vector<std::string> FilesNear(FileSystem& fs, const SizeAndTime& file, std::uint64_t inode, const std::string& here);
   /// True if FilesNear knows all files below the directory above `here`. False: there are too many.
   bool KnowsNear(FileSystem& fs, const std::string& here);
-  /// Paths of files of this size, and this mtime if it is given, protected or not. The first call stats all files in reach.
-  std::vector<std::string> FilesOfSize(FileSystem& fs, std::uint64_t bytes, std::optional<std::int64_t> mtime_ns, const std::string& here);
+  /// Paths of files of this size, and this mtime if it is given, or of this inode number, protected or not. The first call stats all files
+  /// in reach.
+  std::vector<std::string> FilesOfSize(FileSystem& fs, std::uint64_t bytes, std::optional<std::int64_t> mtime_ns, std::uint64_t inode,
+                                       const std::string& here);
   /// True if the command names this directory, a real path.
   bool IsNamed(FileSystem& fs, const std::string& directory);
 
@@ -120,6 +125,14 @@ class Surroundings {
  private:
   using BySize = std::multimap<std::uint64_t, std::string>;
   using BySizeAndTime = std::multimap<SizeAndTime, std::string>;
+  // Files, or sidecars by what they record of their files.
+  struct Seen {
+    void Add(const SizeAndTime& file, std::uint64_t inode, const std::string& path);
+    // The paths with size and time from `first` to `last`, or with this inode, that are not in the directory `here`.
+    std::vector<std::string> Beyond(const SizeAndTime& first, const SizeAndTime& last, std::uint64_t inode, const std::string& here) const;
+    BySizeAndTime by_time;
+    std::multimap<std::uint64_t, BySizeAndTime::value_type> by_inode;
+  };
   // The mutex must be held in all of them.
   void LookBeside(const std::shared_ptr<const Neighbours>& look);
   void Add(const std::string& directory, Reach which);
@@ -131,12 +144,12 @@ class Surroundings {
   bool NamesOthers(FileSystem& fs, const std::string& here);
   void LookAtNamed(FileSystem& fs);
   const BySizeAndTime& KnownOfSize(FileSystem& fs, std::uint64_t bytes);
-  BySizeAndTime LookBelow(FileSystem& fs, const std::string& here);
+  Seen LookBelow(FileSystem& fs, const std::string& here);
   bool LookNear(FileSystem& fs, const std::string& here);
   bool LookNearBelow(FileSystem& fs, const std::string& top, std::size_t& seen);
   // Adds the files below `top` to `files`; with `aside` those in it, too, and passes by directories that near_ has. `seen` counts names.
   // False: there are more than kMostBelow.
-  bool LookThrough(FileSystem& fs, const std::string& top, bool aside, BySizeAndTime& files, std::size_t& seen);
+  bool LookThrough(FileSystem& fs, const std::string& top, bool aside, Seen& files, std::size_t& seen);
 
   std::mutex mutex_;
   std::set<std::string> directories_, named_;  // in reach; named_ is a part of directories_
@@ -150,17 +163,18 @@ class Surroundings {
   BySize by_inode_;                // the same paths
   std::vector<std::string> of_sets_;  // those of them that are of sets
   std::map<std::pair<Uuid, std::uint32_t>, std::string> by_member_;  // the same, by set and rank
-  std::optional<BySizeAndTime> files_;
+  std::optional<Seen> files_;
   std::map<std::uint64_t, std::shared_ptr<const SameSize>> in_reach_;  // by size
   std::shared_ptr<const RecordedMembers> recorded_in_reach_;
   // From named_.
-  std::optional<BySizeAndTime> named_sidecars_;
+  std::optional<Seen> named_sidecars_;
+  int forgotten_ = 0;  // times
   std::vector<std::string> named_of_sets_;  // those of them that are of sets
   std::shared_ptr<const RecordedMembers> recorded_in_named_;
   std::function<std::vector<std::string>(std::uint64_t)> known_files_;
   std::map<std::uint64_t, BySizeAndTime> known_sidecars_;  // of known_files_, by size
-  std::map<std::string, BySizeAndTime> below_;  // files, by directory
-  BySizeAndTime near_files_;
+  std::map<std::string, Seen> below_;  // files, by directory
+  Seen near_files_;
   std::map<std::string, bool> near_;  // directories that were looked through for near_files_, with all below them: true if to the end
   std::set<std::string> near_above_;  // those of them that are directly above one that asked
   std::size_t seen_below_ = 0, seen_near_ = 0;  // names
