@@ -17,17 +17,17 @@
 namespace lzy::hooks {
 namespace {
 
-using Pause = std::chrono::milliseconds;
+using LookPause = std::chrono::milliseconds;
 /// Between looks at messages: the shortest after something happened, then twice as long each time.
-constexpr Pause kShortest{1};
-constexpr Pause kLongest{20};
-constexpr Pause kLongestInFinalize{5};
+constexpr LookPause kShortestPause{1};
+constexpr LookPause kLongestPause{20};
+constexpr LookPause kPauseInFinalize{5};
 /// After a call that came too early: until the ranks that were not ready have said so.
-constexpr Pause kAfterTooEarly{50};
+constexpr LookPause kAfterTooEarly{50};
 /// In MPI_Finalize, a set whose members still change after so many calls is given up.
 constexpr int kMostTooEarly = 20;
 /// How long MPI_Finalize waits until its last messages have left.
-constexpr Pause kToSend{2000};
+constexpr LookPause kToSend{2000};
 /// MPI_Finalize waits for this many times option timeout: ranks may come from a commit that took twice as long.
 constexpr double kPatience = 3;
 
@@ -148,7 +148,7 @@ void Announcements::Finish() {
     sending_.remove_if([](Sending& old) { return IsSent(old.request); });
     return sending_.empty();
   };
-  for (const auto end = Clock::now() + kToSend; !all_sent() && Clock::now() < end;) std::this_thread::sleep_for(kShortest);
+  for (const auto end = Clock::now() + kToSend; !all_sent() && Clock::now() < end;) std::this_thread::sleep_for(kShortestPause);
   // A message can only be left if its receiver has gone.
   for (Sending& sending : sending_) {
     PMPI_Cancel(&sending.request);
@@ -164,14 +164,14 @@ void Announcements::Work() {
     const std::lock_guard lock(mutex_);
     if (std::this_thread::get_id() == thread_.get_id()) beside.emplace();
   }
-  Pause pause = kShortest;
+  LookPause pause = kShortestPause;
   while (!ended_) {
     BesideProgram::StopIfEnding();
     bool happened = false;
     (void)NoThrow([&] { happened = Step(); });
     if (ended_) break;
     std::unique_lock lock(mutex_);
-    pause = happened ? kShortest : std::min(pause * 2, finishing_ ? kLongestInFinalize : kLongest);
+    pause = happened ? kShortestPause : std::min(pause * 2, finishing_ ? kPauseInFinalize : kLongestPause);
     changed_.wait_for(lock, pause);
   }
 }
