@@ -45,16 +45,27 @@ bool IsOfThisUser(int socket) {
   return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-// Hands over two descriptors, or takes them.
-bool SendDescriptors(int socket, const std::array<int, 2>& given) {
+// A message of one byte, with room for two descriptors.
+struct Envelope {
+  Envelope() {
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = space.data();
+    message.msg_controllen = space.size();
+  }
+  Envelope(const Envelope&) = delete;
+  Envelope& operator=(const Envelope&) = delete;
+
   char byte = 0;
   iovec part{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof given)> space{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(std::array<int, 2>))> space{};
   msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
+};
+
+// Hands over two descriptors, or takes them.
+bool SendDescriptors(int socket, const std::array<int, 2>& given) {
+  Envelope envelope;
+  msghdr& message = envelope.message;
   cmsghdr* const control = CMSG_FIRSTHDR(&message);
   control->cmsg_level = SOL_SOCKET;
   control->cmsg_type = SCM_RIGHTS;
@@ -63,15 +74,9 @@ bool SendDescriptors(int socket, const std::array<int, 2>& given) {
   return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
 }
 bool TakeDescriptors(int socket, std::array<Descriptor, 2>& taken) {
-  char byte = 0;
-  iovec part{&byte, 1};
+  Envelope envelope;
+  msghdr& message = envelope.message;
   std::array<int, 2> got{-1, -1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof got)> space{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
   if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1) return false;
   const cmsghdr* const control = CMSG_FIRSTHDR(&message);
   if (control == nullptr || control->cmsg_type != SCM_RIGHTS || control->cmsg_len != CMSG_LEN(sizeof got)) return false;

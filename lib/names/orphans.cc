@@ -33,6 +33,9 @@ Result<std::unique_ptr<File>> Seize(FileSystem& fs, const std::string& path) {
 }
 
 /// One walk through a tree. `survey_` finds the members of sets, also in other directories of the tree.
+/// What was found for a set in a directory, by the path of the directory and the uuid of the set.
+using BySet = std::map<std::pair<std::string, Uuid>, std::optional<std::string>>;
+
 class OrphanFinder {
  public:
   explicit OrphanFinder(FileSystem& fs) : fs_(fs), survey_(fs, Resolve::kProtected) {}
@@ -124,18 +127,7 @@ class OrphanFinder {
   /// A file in a directory around that needs the sidecar of another member of the set, and so the parity in all of them. Searches once
   /// for each set of a directory.
   std::optional<std::string> MemberNear(Directory& directory, const Peek& peek) {
-    if (peek.members == 0) return std::nullopt;
-    const auto [at, is_new] = near_.try_emplace({directory.PathOf(""), peek.uuid});
-    for (const std::string& sidecar : is_new ? directory.Sidecars() : std::vector<std::string>()) {
-      const auto& other = directory.PeekAt(sidecar);
-      const auto owner = DataPathOf(sidecar);
-      if (!owner || !other.ok() || other->uuid != peek.uuid) continue;
-      const auto holder = FindHolder(fs_, directory.PathOf(sidecar), directory.PathOf(*owner), nullptr, Holders::kNear);
-      if (!holder || !MayNeed(*holder, *other)) continue;
-      at->second = holder->path;
-      break;
-    }
-    return at->second;
+    return HolderOfMember(directory, peek, near_, Holders::kNear, [&](const Holder& file, const Peek& other) { return MayNeed(file, other); });
   }
 
   // True if not all files of the directories around are known. If the command names the directory above, they are.
@@ -175,14 +167,20 @@ class OrphanFinder {
   /// A file in another place with the content of a member of the set. Then the set was moved or renamed, and has parity in
   /// its sidecars here. Searches once for each set of a directory.
   std::optional<std::string> MovedMember(Directory& directory, const Peek& peek) {
+    return HolderOfMember(directory, peek, moved_, Holders::kAll, [](const Holder& file, const Peek&) { return file.proven; });
+  }
+
+  /// A file that FindHolder finds for any sidecar of the set in this directory, and that counts. `known`: what was found before.
+  template <class Counts>
+  std::optional<std::string> HolderOfMember(Directory& directory, const Peek& peek, BySet& known, Holders which, const Counts& counts) {
     if (peek.members == 0) return std::nullopt;
-    const auto [at, is_new] = moved_.try_emplace({directory.PathOf(""), peek.uuid});
+    const auto [at, is_new] = known.try_emplace({directory.PathOf(""), peek.uuid});
     for (const std::string& sidecar : is_new ? directory.Sidecars() : std::vector<std::string>()) {
       const auto& other = directory.PeekAt(sidecar);
       const auto owner = DataPathOf(sidecar);
       if (!owner || !other.ok() || other->uuid != peek.uuid) continue;
-      const auto holder = FindHolder(fs_, directory.PathOf(sidecar), directory.PathOf(*owner), nullptr, Holders::kAll);
-      if (!holder || !holder->proven) continue;
+      const auto holder = FindHolder(fs_, directory.PathOf(sidecar), directory.PathOf(*owner), nullptr, which);
+      if (!holder || !counts(*holder, *other)) continue;
       at->second = holder->path;
       break;
     }
@@ -375,8 +373,8 @@ class OrphanFinder {
   std::vector<Orphan> found_;
   std::set<std::string> removable_;
   bool locks_ = true;
-  std::map<std::pair<std::string, Uuid>, std::optional<std::string>> moved_;  // by directory and set: MovedMember
-  std::map<std::pair<std::string, Uuid>, std::optional<std::string>> near_;   // the same: MemberNear
+  BySet moved_;  // MovedMember
+  BySet near_;   // MemberNear
 };
 
 }  // namespace

@@ -138,15 +138,15 @@ void Forgo(const Entry& entry) {
   (void)Registry::Get().Leave(*entry.file);
 }
 
+/// The program did not change the file. Its intent goes, unless another descriptor has the file open, or its commit has not begun.
+void EndUnchanged(OpenFile& file, bool waits) {
+  if (!Registry::Get().Leave(file) && !waits) TakeIntentBack(file);
+}
+
 /// The file is complete: its commit begins. `opened`: the program had it open.
 void End(const Entry& entry, bool opened = true) {
   OpenFile& file = *entry.file;
   const bool changed = opened && WasChanged(entry);
-  Announcements* const announcements = AnnouncementsOf(file);
-  if (changed && file.set && Sets::Get() == nullptr) {
-    SayOnce(file.options, Options::Log::kWarn, file.path, "late",
-            fmt::format("{}: not closed before MPI_Finalize; it stays at risk until the next commit", file.path));
-  }
   if (changed) {
     {
       const std::lock_guard lock(file.mutex);
@@ -154,15 +154,18 @@ void End(const Entry& entry, bool opened = true) {
     }
     NoteWriteTime(file);
   }
-  if (changed && announcements == nullptr && file.set && Sets::Get() != nullptr && !MayCallMpiHere()) return Sets::Get()->Postpone(file);
-  if (changed && announcements == nullptr) {
-    (void)CommitOrHandOver(entry.file, Moment::kClose, /*data_safe=*/true);
-    return;
+  if (Announcements* const announcements = AnnouncementsOf(file)) {
+    const bool waits = announcements->Complete(entry.file, changed);
+    return changed ? void() : EndUnchanged(file, waits);
   }
-  const bool waits = announcements != nullptr && announcements->Complete(entry.file, changed);
-  if (changed) return;
-  // If another descriptor has the file open, or its commit has not begun, the intent is still needed.
-  if (!Registry::Get().Leave(file) && !waits) TakeIntentBack(file);
+  if (!changed) return EndUnchanged(file, /*waits=*/false);
+  Sets* const sets = file.set ? Sets::Get() : nullptr;
+  if (sets != nullptr && !MayCallMpiHere()) return sets->Postpone(file);
+  if (file.set && sets == nullptr) {
+    SayOnce(file.options, Options::Log::kWarn, file.path, "late",
+            fmt::format("{}: not closed before MPI_Finalize; it stays at risk until the next commit", file.path));
+  }
+  (void)CommitOrHandOver(entry.file, Moment::kClose, /*data_safe=*/true);
 }
 
 }  // namespace

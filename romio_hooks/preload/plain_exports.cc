@@ -109,21 +109,23 @@ int Close(int descriptor, const Call& call) {
   return result;
 }
 
-template <class Call>
-int Move(int from_directory, const char* from, int to_directory, const char* to, const void* caller, const Call& call) {
+/// A rename or a removal. `paths`: what PlainMove takes before `caller`.
+template <class Call, class... Paths>
+int Move(const void* caller, const Call& call, Paths... paths) {
   if (!AnyPlainNames()) return call();
-  PlainMove move(from_directory, from, to_directory, to, caller);
+  PlainMove move(paths..., caller);
   const int result = call();
   move.End(result == 0);
   return result;
 }
 
+/// A call that changes or makes the file `path`, without a descriptor.
 template <class Call>
-int Remove(int directory, const char* path, const void* caller, const Call& call) {
+int Change(int directory, const char* path, const void* caller, const Call& call) {
   if (!AnyPlainNames()) return call();
-  PlainMove move(directory, path, caller);
+  PlainOpen open(directory, path, /*writes=*/true, caller);
   const int result = call();
-  move.End(result == 0);
+  open.EndWithoutDescriptor(result == 0);
   return result;
 }
 
@@ -133,28 +135,24 @@ int Remove(int directory, const char* path, const void* caller, const Call& call
 #define LZY_NEXT(function, ...) static constinit Next<__VA_ARGS__> next(#function)
 
 // The mode is passed by the program only if the flags ask for it.
+#define LZY_TAKE_MODE(flags)       \
+  mode_t mode = 0;                 \
+  if (TakesMode(flags)) {          \
+    va_list rest;                  \
+    va_start(rest, flags);         \
+    mode = va_arg(rest, mode_t);   \
+    va_end(rest);                  \
+  }
 #define LZY_OPEN(name)                                                                              \
   LZY_EXPORT int name(const char* path, int flags, ...) {                                           \
     LZY_NEXT(name, int(const char*, int, ...));                                                     \
-    mode_t mode = 0;                                                                                \
-    if (TakesMode(flags)) {                                                                         \
-      va_list rest;                                                                                 \
-      va_start(rest, flags);                                                                        \
-      mode = va_arg(rest, mode_t);                                                                  \
-      va_end(rest);                                                                                 \
-    }                                                                                               \
+    LZY_TAKE_MODE(flags)                                                                            \
     return Open(kHere, path, Writes(flags), LZY_CALLER, [&] { return CallNext(next, path, flags, mode); }); \
   }
 #define LZY_OPEN_AT(name)                                                                           \
   LZY_EXPORT int name(int directory, const char* path, int flags, ...) {                            \
     LZY_NEXT(name, int(int, const char*, int, ...));                                                \
-    mode_t mode = 0;                                                                                \
-    if (TakesMode(flags)) {                                                                         \
-      va_list rest;                                                                                 \
-      va_start(rest, flags);                                                                        \
-      mode = va_arg(rest, mode_t);                                                                  \
-      va_end(rest);                                                                                 \
-    }                                                                                               \
+    LZY_TAKE_MODE(flags)                                                                            \
     return Open(directory, path, Writes(flags), LZY_CALLER, [&] { return CallNext(next, directory, path, flags, mode); }); \
   }
 // The forms that programs call if they are compiled with _FORTIFY_SOURCE.
@@ -281,43 +279,38 @@ LZY_FCNTL(fcntl64)
 
 LZY_EXPORT int rename(const char* from, const char* to) noexcept {
   LZY_NEXT(rename, int(const char*, const char*));
-  return Move(kHere, from, kHere, to, LZY_CALLER, [&] { return CallNext(next, from, to); });
+  return Move(LZY_CALLER, [&] { return CallNext(next, from, to); }, kHere, from, kHere, to);
 }
 LZY_EXPORT int renameat(int from_directory, const char* from, int to_directory, const char* to) noexcept {
   LZY_NEXT(renameat, int(int, const char*, int, const char*));
-  return Move(from_directory, from, to_directory, to, LZY_CALLER, [&] { return CallNext(next, from_directory, from, to_directory, to); });
+  return Move(LZY_CALLER, [&] { return CallNext(next, from_directory, from, to_directory, to); }, from_directory, from, to_directory, to);
 }
 LZY_EXPORT int renameat2(int from_directory, const char* from, int to_directory, const char* to, unsigned flags) noexcept {
   LZY_NEXT(renameat2, int(int, const char*, int, const char*, unsigned));
   // After an exchange, tools find each sidecar by the inode.
   if ((flags & kExchanges) != 0) return CallNext(next, from_directory, from, to_directory, to, flags);
-  return Move(from_directory, from, to_directory, to, LZY_CALLER,
-              [&] { return CallNext(next, from_directory, from, to_directory, to, flags); });
+  return Move(LZY_CALLER, [&] { return CallNext(next, from_directory, from, to_directory, to, flags); }, from_directory, from, to_directory,
+              to);
 }
 
 LZY_EXPORT int unlink(const char* path) noexcept {
   LZY_NEXT(unlink, int(const char*));
-  return Remove(kHere, path, LZY_CALLER, [&] { return CallNext(next, path); });
+  return Move(LZY_CALLER, [&] { return CallNext(next, path); }, kHere, path);
 }
 LZY_EXPORT int remove(const char* path) noexcept {
   LZY_NEXT(remove, int(const char*));
-  return Remove(kHere, path, LZY_CALLER, [&] { return CallNext(next, path); });
+  return Move(LZY_CALLER, [&] { return CallNext(next, path); }, kHere, path);
 }
 LZY_EXPORT int unlinkat(int directory, const char* path, int flags) noexcept {
   LZY_NEXT(unlinkat, int(int, const char*, int));
   if ((flags & kRemovesDirectory) != 0) return CallNext(next, directory, path, flags);
-  return Remove(directory, path, LZY_CALLER, [&] { return CallNext(next, directory, path, flags); });
+  return Move(LZY_CALLER, [&] { return CallNext(next, directory, path, flags); }, directory, path);
 }
 
-// The layer finds no descriptor here, so the file counts as one that was opened and closed.
-#define LZY_TRUNCATE(name)                                                                       \
-  LZY_EXPORT int name(const char* path, off64_t size) noexcept {                                 \
-    LZY_NEXT(name, int(const char*, off64_t));                                                   \
-    if (!AnyPlainNames()) return CallNext(next, path, size);                                     \
-    PlainOpen open(kHere, path, true, LZY_CALLER);                                               \
-    const int result = CallNext(next, path, size);                                               \
-    open.EndWithoutDescriptor(result == 0);                                                      \
-    return result;                                                                               \
+#define LZY_TRUNCATE(name)                                                             \
+  LZY_EXPORT int name(const char* path, off64_t size) noexcept {                       \
+    LZY_NEXT(name, int(const char*, off64_t));                                         \
+    return Change(kHere, path, LZY_CALLER, [&] { return CallNext(next, path, size); }); \
   }
 LZY_TRUNCATE(truncate)
 LZY_TRUNCATE(truncate64)
@@ -325,17 +318,9 @@ LZY_TRUNCATE(truncate64)
 // A file gets its final name by a link, as by a rename.
 LZY_EXPORT int link(const char* from, const char* to) noexcept {
   LZY_NEXT(link, int(const char*, const char*));
-  if (!AnyPlainNames()) return CallNext(next, from, to);
-  PlainOpen open(kHere, to, true, LZY_CALLER);
-  const int result = CallNext(next, from, to);
-  open.EndWithoutDescriptor(result == 0);
-  return result;
+  return Change(kHere, to, LZY_CALLER, [&] { return CallNext(next, from, to); });
 }
 LZY_EXPORT int linkat(int from_directory, const char* from, int to_directory, const char* to, int flags) noexcept {
   LZY_NEXT(linkat, int(int, const char*, int, const char*, int));
-  if (!AnyPlainNames()) return CallNext(next, from_directory, from, to_directory, to, flags);
-  PlainOpen open(to_directory, to, true, LZY_CALLER);
-  const int result = CallNext(next, from_directory, from, to_directory, to, flags);
-  open.EndWithoutDescriptor(result == 0);
-  return result;
+  return Change(to_directory, to, LZY_CALLER, [&] { return CallNext(next, from_directory, from, to_directory, to, flags); });
 }

@@ -31,11 +31,6 @@ constexpr LookPause kToSend{2000};
 /// MPI_Finalize waits for this many times option timeout: ranks may come from a commit that took twice as long.
 constexpr double kPatience = 3;
 
-bool IsSent(MPI_Request& request) {
-  int done = 0;
-  return PMPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
-}
-
 std::chrono::steady_clock::duration Seconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
 }
@@ -43,7 +38,7 @@ std::chrono::steady_clock::duration Seconds(double seconds) {
 }  // namespace
 
 Announcements::Announcements(MPI_Comm comm, double timeout_seconds, bool threads, Commit commit, MakeMember make_member)
-    : comm_(comm), timeout_seconds_(timeout_seconds), threads_(threads), commit_(std::move(commit)), make_member_(std::move(make_member)) {
+    : comm_(comm), outbox_(comm, kTag), timeout_seconds_(timeout_seconds), threads_(threads), commit_(std::move(commit)), make_member_(std::move(make_member)) {
   PMPI_Comm_rank(comm_, &rank_);
   PMPI_Comm_size(comm_, &size_);
 }
@@ -144,16 +139,8 @@ void Announcements::Finish() {
   } else {
     Work();
   }
-  const auto all_sent = [&] {
-    sending_.remove_if([](Sending& old) { return IsSent(old.request); });
-    return sending_.empty();
-  };
-  for (const auto end = Clock::now() + kToSend; !all_sent() && Clock::now() < end;) std::this_thread::sleep_for(kShortestPause);
-  // A message can only be left if its receiver has gone.
-  for (Sending& sending : sending_) {
-    PMPI_Cancel(&sending.request);
-    PMPI_Request_free(&sending.request);
-  }
+  for (const auto end = Clock::now() + kToSend; !outbox_.IsEmpty() && Clock::now() < end;) std::this_thread::sleep_for(kShortestPause);
+  outbox_.GiveUp();
 }
 
 // ------------------------------------------------------------------------------------------------------- The thread
@@ -220,12 +207,9 @@ void Announcements::Announce() {
 
 void Announcements::Tell(int to, const Message& message) {
   if (to == rank_) return Handle(rank_, message);
-  sending_.remove_if([](Sending& old) { return IsSent(old.request); });
-  sending_.push_back({EncodeRecord(message)});
-  Sending& sending = sending_.back();
-  if (PMPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE, to, kTag, comm_, &sending.request) != MPI_SUCCESS) {
-    sending_.pop_back();
-  }
+  std::list<Outbox::Sending> one;
+  one.push_back({EncodeRecord(message)});
+  outbox_.SendFirst(to, one);
 }
 
 void Announcements::TellAll(const Message& message) {
@@ -374,7 +358,7 @@ void Announcements::NoteResults() {
 bool Announcements::Decide() {
   NoteResults();
   bool happened = false;
-  const bool all_here = last_.size() == static_cast<std::size_t>(size_);
+  const bool all_here = AllAreHere();
   if (all_here && !std::exchange(all_were_here_, true)) {
     // A rank that had no member may have one now.
     for (auto& [id, state] : states_) state.asked = false;
@@ -407,7 +391,7 @@ void Announcements::Answered(const std::string& id, State& state) {
   state.asking = false;
   const bool all = std::ranges::all_of(state.answers, [](const auto& answer) { return answer.second; });
   if (all && !state.complete.empty()) return CallTogether(id, state);
-  if (last_.size() != static_cast<std::size_t>(size_)) return;
+  if (!AllAreHere()) return;
   NameMissing(state);
   state.complete.clear();
 }
@@ -431,7 +415,7 @@ void Announcements::CallTogether(const std::string& id, State& state) {
 }
 
 void Announcements::LeadTheEnd() {
-  const bool all = last_.size() == static_cast<std::size_t>(size_);
+  const bool all = AllAreHere();
   if (ended_ || (!all && !gave_up_)) return;
   const bool busy = std::ranges::any_of(states_, [](const auto& one) {
     const State& state = one.second;

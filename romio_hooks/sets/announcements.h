@@ -39,6 +39,7 @@
 #include "base/record.h"
 #include "base/status.h"
 #include "hooks/files/open_file.h"
+#include "hooks/sets/outbox.h"
 
 namespace lzy::hooks {
 
@@ -110,6 +111,8 @@ class Announcements {
   };
 
   bool Leads() const { return rank_ == 0; }
+  /// Rank 0: all ranks are in MPI_Finalize.
+  bool AllAreHere() const { return last_.size() == static_cast<std::size_t>(size_); }
   void StartThread();
   void Work();
   /// One turn: announces, receives, decides. Returns whether anything happened. Only one thread calls it.
@@ -133,6 +136,7 @@ class Announcements {
   void LeadTheEnd();
 
   const MPI_Comm comm_;
+  Outbox outbox_;  // only the thread that steps uses it
   int rank_ = 0, size_ = 1;
   const double timeout_seconds_;
   const bool threads_;
@@ -147,11 +151,6 @@ class Announcements {
   std::thread thread_;
 
   // Only the thread that steps uses these.
-  struct Sending {
-    std::vector<std::uint8_t> bytes;
-    MPI_Request request = MPI_REQUEST_NULL;
-  };
-  std::list<Sending> sending_;
   std::map<std::string, State> states_;
   std::uint64_t announcements_ = 0;
   std::set<int> last_;          // rank 0: ranks that are in MPI_Finalize

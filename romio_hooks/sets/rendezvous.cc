@@ -28,11 +28,6 @@ Clock::time_point After(double seconds) {
 constexpr Pause kShortest{50};
 constexpr Pause kLongest{5000};
 
-bool IsDone(MPI_Request& request) {
-  int done = 0;
-  return PMPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
-}
-
 ByteSpan BytesOf(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
@@ -53,19 +48,13 @@ std::string RankList(const std::set<int>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", FirstOf(ranks, kMostRanksNamed));
 }
 
-Rendezvous::Rendezvous(MPI_Comm comm) : comm_(comm) {
+Rendezvous::Rendezvous(MPI_Comm comm) : comm_(comm), outbox_(comm, kTag) {
   PMPI_Comm_rank(comm_, &rank_);
   PMPI_Comm_size(comm_, &size_);
 }
 
-// Most MPIs send small messages at once. A message can only be left if its receiver never looked for it; waiting for it
-// could hang MPI_Finalize.
 Rendezvous::~Rendezvous() {
-  for (Sending& sending : sending_) {
-    if (IsDone(sending.request)) continue;
-    PMPI_Cancel(&sending.request);
-    PMPI_Request_free(&sending.request);
-  }
+  outbox_.GiveUp();
 }
 
 Rendezvous::Bytes Rendezvous::Encode(Kind kind, const Key& key, ByteSpan content) {
@@ -77,13 +66,13 @@ Rendezvous::Bytes Rendezvous::Encode(Kind kind, const Key& key, ByteSpan content
   return std::move(writer.bytes());
 }
 
-std::list<Rendezvous::Sending> Rendezvous::ForOthers(Kind kind, const Key& key, ByteSpan content) const {
+std::list<Outbox::Sending> Rendezvous::ForOthers(Kind kind, const Key& key, ByteSpan content) const {
   std::list<Sending> messages;
   for (int rank = 1; rank < size_; ++rank) messages.push_back({Encode(kind, key, content)});
   return messages;
 }
 
-std::list<Rendezvous::Sending> Rendezvous::Aborts(const Key& key, const std::string& why,
+std::list<Outbox::Sending> Rendezvous::Aborts(const Key& key, const std::string& why,
                                                   const std::set<int>& late) const {
   std::list<Sending> messages;
   for (int rank = 1; rank < size_; ++rank) {
@@ -92,21 +81,10 @@ std::list<Rendezvous::Sending> Rendezvous::Aborts(const Key& key, const std::str
   return messages;
 }
 
-void Rendezvous::SendFirst(int to, std::list<Sending>& messages) {
-  sending_.remove_if([](Sending& old) { return IsDone(old.request); });
-  // Splicing allocates nothing and keeps the address of the bytes that MPI will read.
-  sending_.splice(sending_.end(), messages, messages.begin());
-  Sending& sending = sending_.back();
-  if (PMPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE, to, kTag, comm_,
-                &sending.request) != MPI_SUCCESS) {
-    sending_.pop_back();
-  }
-}
-
 void Rendezvous::Send(int to, Kind kind, const Key& key, ByteSpan content) {
   std::list<Sending> one;
   one.push_back({Encode(kind, key, content)});
-  SendFirst(to, one);
+  outbox_.SendFirst(to, one);
 }
 
 void Rendezvous::WaitLonger(std::unique_lock<std::mutex>& lock, Pause& pause) {
@@ -174,7 +152,7 @@ Rendezvous::Outcome Rendezvous::Lead(std::unique_lock<std::mutex>& lock, const K
   meetings_.erase(key);
   led_.erase(key);
   // Nobody else sends meanwhile, so all ranks get the GOs in the order of the turns.
-  for (int rank = 1; rank < size_; ++rank) SendFirst(rank, word);
+  for (int rank = 1; rank < size_; ++rank) outbox_.SendFirst(rank, word);
   if (outcome.status.ok()) outcome.turn = ++turns_;
   return outcome;
 }

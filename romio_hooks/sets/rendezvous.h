@@ -36,6 +36,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "hooks/sets/outbox.h"
 
 namespace lzy::hooks {
 
@@ -94,12 +95,7 @@ class Rendezvous {
     std::set<int> withdrawn;
     std::set<int> late;  ///< not arrived when time was up
   };
-  /// A message that is being sent. MPI reads `bytes` until `request` is done, so a list holds these: addresses in it never
-  /// change.
-  struct Sending {
-    Bytes bytes;
-    MPI_Request request = MPI_REQUEST_NULL;
-  };
+  using Sending = Outbox::Sending;
 
   /// Encodes a message: kind, name, number, then `content`.
   static Bytes Encode(Kind kind, const Key& key, ByteSpan content);
@@ -107,8 +103,6 @@ class Rendezvous {
   std::list<Sending> ForOthers(Kind kind, const Key& key, ByteSpan content) const;
   /// The same for ABORT. The message tells ranks in `late` that they had not arrived when the meeting was cancelled.
   std::list<Sending> Aborts(const Key& key, const std::string& why, const std::set<int>& late) const;
-  /// Moves the first of `messages` to sending_ and sends it. Never throws.
-  void SendFirst(int to, std::list<Sending>& messages);
   void Send(int to, Kind kind, const Key& key, ByteSpan content);
   /// Returns the next message in a list, which is empty if there is none; does not wait. Allocates all memory before it takes
   /// the message from MPI, so no message is lost if it throws.
@@ -138,7 +132,7 @@ class Rendezvous {
   std::map<std::string, std::uint64_t> count_;  // by name: meetings that this rank has joined
   std::map<Key, Meeting> meetings_;             // rank 0: meetings under way, and later ones with arrived ranks
   std::map<Key, std::string> aborts_;           // other ranks: meetings cancelled before this rank joined
-  std::list<Sending> sending_;
+  Outbox outbox_;
 };
 
 /// "rank 2", "ranks 2, 5", the first twenty of many.

@@ -171,21 +171,18 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/clients/clients.json @ONLY CONTENT [[{
 }
 ]])
 
-# Programs that write a file for each rank, without MPI-IO.
-foreach(class PlainCxx PlainFortran PlainHdf5 PlainPython)
-  add_test(NAME clients.${class}
-           COMMAND ${LZY_CLIENT_PYTHON} -B plain_clients_test.py ${class}
-           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  set_tests_properties(clients.${class} PROPERTIES LABELS mpi TIMEOUT 1200 PROCESSORS 2 SKIP_RETURN_CODE 77
-    ENVIRONMENT "${hooks_test_environment}")
-endforeach()
+# lzy_client_tests(SCRIPT CLASS...): one test a class; unittest's "skipped" becomes CTest's.
+function(lzy_client_tests script)
+  foreach(class IN LISTS ARGN)
+    add_test(NAME clients.${class}
+             COMMAND ${LZY_CLIENT_PYTHON} -B ${script} ${class}
+             WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+    set_tests_properties(clients.${class} PROPERTIES LABELS mpi TIMEOUT 1200 PROCESSORS 2 SKIP_RETURN_CODE 77
+      ENVIRONMENT "${hooks_test_environment}")
+  endforeach()
+endfunction()
 
-# clients_test.py CLASS...: one test a class; unittest's "skipped" becomes CTest's.
-foreach(class Hdf5 Netcdf Pnetcdf P4est FortranMpifH FortranMpi FortranMpiF08 Mpi4py Mpi4pyPublished H5py Mpi4pyOwnTests
-        Mpi4pyPublishedOwnTests)
-  add_test(NAME clients.${class}
-           COMMAND ${LZY_CLIENT_PYTHON} -B clients_test.py ${class}
-           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  set_tests_properties(clients.${class} PROPERTIES LABELS mpi TIMEOUT 1200 PROCESSORS 2 SKIP_RETURN_CODE 77
-    ENVIRONMENT "${hooks_test_environment}")
-endforeach()
+# The first: programs that write a file for each rank, without MPI-IO.
+lzy_client_tests(plain_clients_test.py PlainCxx PlainFortran PlainHdf5 PlainPython)
+lzy_client_tests(clients_test.py Hdf5 Netcdf Pnetcdf P4est FortranMpifH FortranMpi FortranMpiF08 Mpi4py Mpi4pyPublished H5py Mpi4pyOwnTests
+  Mpi4pyPublishedOwnTests)
